@@ -1,0 +1,8 @@
+"""Train accurate models on wrong labels.
+
+The rooms stand in the order in which data flows; import the one you need:
+
+* :mod:`noiseproof.losses` — noise-robust losses, used like torch's own.
+"""
+
+__version__ = "0.1.0"

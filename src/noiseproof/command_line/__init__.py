@@ -1,0 +1,44 @@
+"""The ``noiseproof`` command: one sub-command a verb, each in a module of its own.
+
+Nothing here imports torch: a sub-command imports what it needs when it runs, so that ``--help`` answers at
+once.
+"""
+
+from typing import Annotated
+
+import typer
+
+from noiseproof import __version__
+from noiseproof.command_line import losses
+
+app = typer.Typer(
+    name="noiseproof",
+    help="Train accurate models on wrong labels.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_show_locals=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(requested: bool) -> None:
+    if requested:
+        typer.echo(f"noiseproof {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def noiseproof(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Train accurate models on wrong labels."""
+
+
+app.command("losses")(losses.losses)
+
+
+def main() -> None:
+    """Run the command line."""
+    app()

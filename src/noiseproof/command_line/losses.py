@@ -1,0 +1,5 @@
+"""``noiseproof losses``."""
+
+
+def losses() -> None:
+    """List the catalogue of losses."""
