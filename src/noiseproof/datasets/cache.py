@@ -1,0 +1,194 @@
+"""The cache: one folder a data set, arrays as ``.npy`` files that are memory-mapped, and a manifest.
+
+A folder is either whole or absent: everything is written under a temporary name in the same place, flushed to
+the disk, and renamed. The manifest is what makes a folder count as filled.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from noiseproof.datasets import fingerprint
+from noiseproof.datasets.errors import BadFileError, NotInCacheError
+
+MANIFEST = "manifest.json"
+FORMAT_VERSION = 1
+
+
+def default_root() -> Path:
+    """Return the cache folder: ``NOISEPROOF_DATA``, else ``noiseproof/data`` in the platform's cache.
+
+    Example:
+        >>> import os
+        >>> os.environ["NOISEPROOF_DATA"] = "/data/sets"
+        >>> default_root().as_posix()
+        '/data/sets'
+        >>> del os.environ["NOISEPROOF_DATA"]
+    """
+    chosen = os.environ.get("NOISEPROOF_DATA")
+    if chosen:
+        return Path(chosen).expanduser()
+    if sys.platform == "win32":
+        platform_cache = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    elif sys.platform == "darwin":
+        platform_cache = Path.home() / "Library" / "Caches"
+    else:
+        platform_cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return platform_cache / "noiseproof" / "data"
+
+
+def folder_of(name: str, root: Path | str | None = None) -> Path:
+    """Return the folder of one data set below the cache folder, there or not."""
+    return (default_root() if root is None else Path(root).expanduser()) / name
+
+
+def is_filled(folder: Path) -> bool:
+    """Say whether a data set's folder is in the cache, whole."""
+    return (folder / MANIFEST).is_file()
+
+
+@contextlib.contextmanager
+def replacing(folder: Path) -> Iterator[Path]:
+    """Give a temporary folder beside ``folder`` that takes its place when the block ends well.
+
+    When the block raises, the temporary folder is removed and what was in ``folder`` stays as it was.
+
+    Example:
+        >>> with tempfile.TemporaryDirectory() as root:
+        ...     with replacing(Path(root) / "mine") as new:
+        ...         write(new, {"labels": np.arange(3)}, source="made up")
+        ...     read_array(Path(root) / "mine", "labels")
+        memmap([0, 1, 2])
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".partial", dir=folder.parent))
+    try:
+        yield temporary
+        for file in temporary.rglob("*"):
+            if file.is_file():
+                _flush(file)
+        _flush(temporary)
+        _swap(temporary, folder)
+        _flush(folder.parent)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _swap(new: Path, folder: Path) -> None:
+    if not folder.exists():
+        new.rename(folder)
+        return
+    # A folder cannot be renamed over a filled one: the old one steps aside first, and back if that fails.
+    aside = new.with_suffix(".old")
+    folder.rename(aside)
+    try:
+        new.rename(folder)
+    except OSError:
+        aside.rename(folder)
+        raise
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+def _flush(path: Path) -> None:
+    if sys.platform == "win32" and path.is_dir():
+        return
+    handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def write(
+    folder: Path, arrays: Mapping[str, NDArray[Any]], *, source: str, facts: Mapping[str, Any] | None = None
+) -> None:
+    """Write arrays and their manifest into ``folder`` (one given by :func:`replacing`).
+
+    Args:
+        folder: an existing folder.
+        arrays: by name; each becomes ``NAME.npy``.
+        source: where they came from, in plain words.
+        facts: anything else worth keeping that JSON can hold.
+    """
+    described = {}
+    for name, array in arrays.items():
+        np.save(folder / f"{name}.npy", array, allow_pickle=False)
+        described[name] = {
+            "dtype": array.dtype.str,
+            "shape": list(array.shape),
+            "sha256": fingerprint.of_array(array),
+        }
+    manifest = {
+        "format_version": FORMAT_VERSION,
+        "source": source,
+        "arrays": described,
+        "facts": dict(facts or {}),
+    }
+    (folder / MANIFEST).write_text(
+        json.dumps(manifest, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
+    )
+
+
+def manifest_of(folder: Path) -> dict[str, Any]:
+    """Return the manifest of a filled folder, checked for form."""
+    path = folder / MANIFEST
+    if not path.is_file():
+        raise NotInCacheError(f"{folder} is not a filled cache folder: it has no {MANIFEST}")
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise BadFileError(path, "a JSON manifest", f"something else ({error})", _FETCH_AGAIN) from error
+    if not isinstance(manifest, dict) or manifest.get("format_version") != FORMAT_VERSION:
+        found = manifest.get("format_version") if isinstance(manifest, dict) else type(manifest).__name__
+        raise BadFileError(path, f"format_version {FORMAT_VERSION}", str(found), _FETCH_AGAIN)
+    return manifest
+
+
+def read_array(folder: Path, name: str) -> NDArray[Any]:
+    """Return one array of a filled folder, memory-mapped and read-only, its type and shape checked."""
+    manifest = manifest_of(folder)
+    path = folder / f"{name}.npy"
+    if name not in manifest["arrays"]:
+        raise BadFileError(
+            folder / MANIFEST, f"an array {name!r}", f"{sorted(manifest['arrays'])}", _FETCH_AGAIN
+        )
+    described = manifest["arrays"][name]
+    try:
+        array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+    except FileNotFoundError as error:
+        raise BadFileError(path, f"the array of {MANIFEST}", "no such file", _FETCH_AGAIN) from error
+    except (ValueError, EOFError) as error:
+        raise BadFileError(path, "a whole .npy file", f"a damaged one ({error})", _FETCH_AGAIN) from error
+    if array.dtype.str != described["dtype"] or list(array.shape) != described["shape"]:
+        raise BadFileError(
+            path,
+            f"{described['dtype']} of shape {tuple(described['shape'])}",
+            f"{array.dtype.str} of shape {array.shape}",
+            _FETCH_AGAIN,
+        )
+    return array
+
+
+def verify(folder: Path) -> dict[str, str]:
+    """Compare every array of a filled folder with its manifest's checksum; return the checksums by name."""
+    checked = {}
+    for name, described in manifest_of(folder)["arrays"].items():
+        found = fingerprint.of_array(read_array(folder, name))
+        if found != described["sha256"]:
+            raise BadFileError(
+                folder / f"{name}.npy", f"sha256 {described['sha256']}", f"sha256 {found}", _FETCH_AGAIN
+            )
+        checked[name] = found
+    return checked
+
+
+_FETCH_AGAIN = "the cache is damaged; fetch the set again with `noiseproof data get`"

@@ -1,0 +1,151 @@
+"""The list of data sets: frozen records, looked up by name, with the nearest name on a slip.
+
+A source says how its set gets into the cache (``prepare``) and out of it (``read``); registering the record
+is all it takes to appear in ``noiseproof data``. Sets of the user's own have names of the form ``prefix:PATH``
+(``folder:PATH``, ``csv:PATH``) and are read where they lie, by a reader registered for the prefix.
+"""
+
+import difflib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from noiseproof.datasets import cache
+from noiseproof.datasets.errors import DataError, NotInCacheError, UnknownDataError
+from noiseproof.datasets.labeled_data import LabeledData
+
+
+@dataclass(frozen=True)
+class Source:
+    """One data set: what it is, where it comes from, how it is read.
+
+    Attributes:
+        name: as the user types it.
+        description: what it is, in one line.
+        splits: the splits it has, a subset of train, test, validation.
+        form: how the data lies in the cache, in plain words.
+        where: where it comes from and which ``--from`` it takes, in plain words.
+        prepare: ``(from_path or None, cache folder of this set)``; fills the cache atomically, see
+            :func:`noiseproof.datasets.cache.replacing`.
+        read: ``(cache folder of this set, split)``; called only when the folder has a manifest.
+        embedded: the set needs no cache, and ``read`` is called without one.
+        licence: the terms it is published under, where stated.
+    """
+
+    name: str
+    description: str
+    splits: tuple[str, ...]
+    form: str
+    where: str
+    prepare: Callable[[Path | None, Path], None]
+    read: Callable[[Path, str], LabeledData]
+    embedded: bool = False
+    licence: str = ""
+
+
+@dataclass(frozen=True)
+class PrefixSource:
+    """A family of the user's own sets, ``prefix:PATH``, read where they lie.
+
+    Attributes:
+        prefix: the part before the colon.
+        description: what the path must hold, in one line.
+        read: ``(path, split)``.
+    """
+
+    prefix: str
+    description: str
+    read: Callable[[Path, str], LabeledData]
+
+
+_sources: dict[str, Source] = {}
+_prefixes: dict[str, PrefixSource] = {}
+
+
+def register(source: Source) -> Source:
+    """Add a source to the list; a name already taken is an error."""
+    if source.name in _sources:
+        raise ValueError(f"a data set named {source.name!r} is already registered")
+    if ":" in source.name or source.name != Path(source.name).name:
+        raise ValueError(f"a data set's name must be usable as a folder's name, got {source.name!r}")
+    _sources[source.name] = source
+    return source
+
+
+def register_prefix(source: PrefixSource) -> PrefixSource:
+    """Add a reader for names of the form ``prefix:PATH``; a prefix already taken is an error."""
+    if source.prefix in _prefixes:
+        raise ValueError(f"a reader for {source.prefix!r}: names is already registered")
+    _prefixes[source.prefix] = source
+    return source
+
+
+def sources() -> tuple[Source, ...]:
+    """Every registered source, in the order of registration."""
+    return tuple(_sources.values())
+
+
+def prefix_sources() -> tuple[PrefixSource, ...]:
+    """Every reader of the user's own data, in the order of registration."""
+    return tuple(_prefixes.values())
+
+
+def find(name: str) -> Source:
+    """Return the source of that name; an unknown one is an error that offers the nearest."""
+    if name in _sources:
+        return _sources[name]
+    known = [*_sources, *(f"{prefix}:PATH" for prefix in _prefixes)]
+    nearest = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.5)
+    hint = f"did you mean {nearest[0]!r}?" if nearest else f"known: {', '.join(known)}"
+    raise UnknownDataError(f"no data set is called {name!r}; {hint}")
+
+
+def load(name: str, split: str = "train", *, root: Path | str | None = None) -> LabeledData:
+    """Read one split of a data set from the cache, or ``folder:PATH`` and ``csv:PATH`` where they lie.
+
+    Args:
+        name: a registered name, or ``prefix:PATH``.
+        split: ``"train"``, ``"test"`` or ``"validation"``.
+        root: the cache folder; by default ``NOISEPROOF_DATA``, else the platform's cache folder.
+
+    Raises:
+        UnknownDataError: no set has that name.
+        NotInCacheError: the set has to be fetched first; the message says how.
+
+    Example:
+        >>> from noiseproof import datasets
+        >>> datasets.load("digits", "test")
+        LabeledData('digits', 'test', 360 of 8x8x1, 10 classes)
+    """
+    prefix, colon, path = name.partition(":")
+    if colon and prefix in _prefixes:
+        return _prefixes[prefix].read(Path(path).expanduser(), split)
+    source = find(name)
+    if split not in source.splits:
+        raise DataError(f"{name} has the splits {', '.join(source.splits)}, not {split!r}")
+    folder = cache.folder_of(name, root)
+    if not source.embedded and not cache.is_filled(folder):
+        raise NotInCacheError(
+            f"{name} is not in the cache ({folder}); get it with: noiseproof data get {name}\n{source.where}"
+        )
+    return source.read(folder, split)
+
+
+def get(name: str, *, source_folder: Path | str | None = None, root: Path | str | None = None) -> Path:
+    """Fetch a data set, or read it in from files at hand, and return its folder in the cache.
+
+    Args:
+        name: a registered name.
+        source_folder: a folder or file that holds the set; by default it comes from its official address.
+        root: the cache folder; by default ``NOISEPROOF_DATA``, else the platform's cache folder.
+    """
+    prefix, colon, _ = name.partition(":")
+    if colon and prefix in _prefixes:
+        raise DataError(f"{name} is read where it lies and needs no `get`; use the name {name!r} directly")
+    source = find(name)
+    origin = None if source_folder is None else Path(source_folder).expanduser()
+    if origin is not None and not origin.exists():
+        raise DataError(f"--from {origin}: no such file or folder. {source.where}")
+    folder = cache.folder_of(name, root)
+    source.prepare(origin, folder)
+    return folder
