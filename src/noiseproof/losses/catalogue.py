@@ -1,0 +1,126 @@
+"""The catalogue: losses by name, with everything that a user or a test wants to know about them."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from noiseproof.losses import checks
+from noiseproof.losses.module import Options, RobustLoss
+from noiseproof.losses.recipes import PUBLISHED, Recipe, recipe_name
+
+
+@dataclass(frozen=True)
+class LossRecord:
+    """What the catalogue knows of one loss.
+
+    Args:
+        name: its name, the paper's, in lower case.
+        title: its name in words.
+        formula: the loss of one sample, in plain text.
+        range: smallest and largest value, in plain text.
+        symmetric: whether the sum over all labels is the same for every prediction.
+        paper: where it was published.
+        module: the Module class.
+        function: the pure function.
+        aliases: other names it goes by.
+        needs: what it asks of the user beyond logits and labels.
+    """
+
+    name: str
+    title: str
+    formula: str
+    range: str
+    symmetric: bool
+    paper: str
+    module: type[RobustLoss]
+    function: Callable[..., Tensor]
+    aliases: tuple[str, ...] = ()
+    needs: str = ""
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """Hyper-parameters and their defaults, read from the Module's signature."""
+        parameters = inspect.signature(self.module).parameters.values()
+        return {p.name: p.default for p in parameters if p.kind is not p.VAR_KEYWORD}
+
+    @property
+    def recipes(self) -> Mapping[str, Recipe]:
+        """Published hyper-parameters by data set."""
+        return PUBLISHED.get(self.name, {})
+
+
+_RECORDS: dict[str, LossRecord] = {}
+_ALIASES: dict[str, str] = {}
+
+
+def register(record: LossRecord) -> None:
+    """Add a loss to the catalogue, so that ``create`` and the command line know it."""
+    for name in (record.name, *record.aliases):
+        if name in _RECORDS or name in _ALIASES:
+            raise ValueError(f"name: {name!r} is in the catalogue already; choose another name")
+        if name != name.lower():
+            raise ValueError(f"name: expected lower case, got {name!r}")
+    _RECORDS[record.name] = record
+    _ALIASES.update(dict.fromkeys(record.aliases, record.name))
+
+
+def available() -> tuple[str, ...]:
+    """Names of all losses, in the order of the catalogue (aliases left out).
+
+    >>> "anl-ce" in available()
+    True
+    """
+    return tuple(_RECORDS)
+
+
+def record(name: str) -> LossRecord:
+    """Look a loss up by name or alias; an unknown name fails with the nearest one.
+
+    >>> record("apl").formula
+    'α·NCE + β·RCE'
+    """
+    key = name.lower()
+    key = _ALIASES.get(key, key)
+    if key not in _RECORDS:
+        raise ValueError(checks.unknown("loss", name, (*_RECORDS, *_ALIASES)))
+    return _RECORDS[key]
+
+
+def create(name: str, *, recipe: str | None = None, noise: str | None = None, **arguments: Any) -> RobustLoss:
+    """Make a loss by name.
+
+    Args:
+        name: a name or alias of the catalogue, e.g. ``"anl-ce"``.
+        recipe: a data set of the paper, e.g. ``"cifar100"``, whose published hyper-parameters to use. Where
+            none were published for this loss, its defaults hold.
+        noise: such as ``"sym-0.8"``, for the few recipes that depend on it.
+        **arguments: hyper-parameters, which win over the recipe's, and the options of every loss (weight,
+            ignore_index, reduction, check_labels).
+
+    Example:
+        >>> create("anl-fl", alpha=5.0, beta=5.0, gamma=0.5).reduction
+        'mean'
+        >>> create("logitclip-ce", recipe="cifar10", noise="asym-0.4").bound
+        2.5
+    """
+    found = record(name)
+    _check_arguments(found, arguments)
+    published = published_recipe(found.name, recipe)
+    return found.module(**(published.for_noise(noise) | arguments))
+
+
+def published_recipe(name: str, recipe: str | None) -> Recipe:
+    """What was published for a loss on a data set; empty where nothing was."""
+    if recipe is None:
+        return Recipe()
+    return record(name).recipes.get(recipe_name(recipe), Recipe())
+
+
+def _check_arguments(found: LossRecord, arguments: Mapping[str, Any]) -> None:
+    known = (*found.defaults, *Options.__annotations__)
+    for argument in arguments:
+        if argument not in known:
+            raise TypeError(checks.unknown(f"argument of loss {found.name!r}", argument, known))

@@ -1,0 +1,74 @@
+"""Checks of arguments: each error says which argument, what was expected and what came."""
+
+import difflib
+import math
+from collections.abc import Iterable
+from typing import Literal
+
+Reduction = Literal["mean", "sum", "none"]
+REDUCTIONS = ("mean", "sum", "none")
+
+
+def number(name: str, value: object) -> float:
+    """Return ``value`` as a finite float, or say why it is not one."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{name}: expected a number, got {value!r} of type {type(value).__name__}")
+    if not math.isfinite(value):
+        raise ValueError(f"{name}: expected a finite number, got {value!r}")
+    return float(value)
+
+
+def non_negative(name: str, value: float) -> float:
+    """Return ``value`` if it is a number of at least zero.
+
+    >>> non_negative("alpha", -1.0)
+    Traceback (most recent call last):
+    ValueError: alpha: expected a number >= 0, got -1.0
+    """
+    checked = number(name, value)
+    if checked < 0:
+        raise ValueError(f"{name}: expected a number >= 0, got {value!r}")
+    return checked
+
+
+def above(name: str, value: float, bound: float) -> float:
+    """Return ``value`` if it is a number greater than ``bound``."""
+    checked = number(name, value)
+    if checked <= bound:
+        raise ValueError(f"{name}: expected a number > {bound:g}, got {value!r}")
+    return checked
+
+
+def probability_floor(name: str, value: float) -> float:
+    """Return ``value`` if it lies strictly between 0 and 1, as a smallest probability must."""
+    checked = number(name, value)
+    if not 0 < checked < 1:
+        raise ValueError(f"{name}: expected a number between 0 and 1 (exclusive), got {value!r}")
+    return checked
+
+
+def positive_integer(name: str, value: int) -> int:
+    """Return ``value`` if it is an integer of at least one."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name}: expected an integer, got {value!r} of type {type(value).__name__}")
+    if value < 1:
+        raise ValueError(f"{name}: expected an integer >= 1, got {value!r}")
+    return value
+
+
+def reduction(value: str) -> None:
+    """Accept the three reductions that torch knows."""
+    if value not in REDUCTIONS:
+        raise ValueError(unknown("reduction", value, REDUCTIONS))
+
+
+def unknown(argument: str, value: object, known: Iterable[str]) -> str:
+    """Say that ``value`` is not among the ``known`` names and which one comes nearest.
+
+    >>> unknown("loss", "anlce", ["anl-ce", "ce"])
+    "loss: unknown name 'anlce'; did you mean 'anl-ce'? Known: anl-ce, ce"
+    """
+    names = sorted(known)
+    nearest = difflib.get_close_matches(str(value).lower(), names, n=1, cutoff=0.5)
+    suggestion = f"; did you mean {nearest[0]!r}?" if nearest else "."
+    return f"{argument}: unknown name {value!r}{suggestion} Known: {', '.join(names)}"

@@ -1,0 +1,149 @@
+"""From logits and target to a loss: the one path that every function and Module of this package takes."""
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from noiseproof.losses import checks
+from noiseproof.losses.calculus import Term, WeightedSum
+from noiseproof.losses.labels import Labels, is_transformed, read_labels
+
+SLICE_ELEMENTS = 1 << 19
+"""Logits evaluated at a time on the CPU: few enough that all intermediate results stay in its cache."""
+
+
+def evaluate(
+    term: Term,
+    logits: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+    check_labels: bool | None = None,
+) -> Tensor:
+    """Evaluate ``term`` on logits, with the conventions of :func:`torch.nn.functional.cross_entropy`.
+
+    Softmax statistics, and so the result, are float32 for half-precision logits and have the logits' own
+    precision otherwise.
+
+    Args:
+        term: the loss.
+        logits: (N, K), (N, K, d1, …) or (K,), floating point.
+        target: class indices (N,), (N, d1, …) or (); or probabilities of the logits' shape.
+        weight: one weight a class (K,).
+        ignore_index: the index that marks samples without a label. They cost nothing and teach nothing.
+        reduction: ``"mean"`` (over the weights of the labels in use; 0 if none is), ``"sum"`` or ``"none"``.
+        check_labels: whether to check that indices lie in 0…K−1. By default on the CPU only, because looking
+            at labels on a GPU makes it wait.
+    """
+    checks.reduction(reduction)
+    _check_tensors(logits, target)
+    if logits.ndim == 1:
+        loss = evaluate(term, logits[None], target[None], weight, ignore_index, reduction, check_labels)
+        return loss.squeeze(0) if reduction == "none" else loss
+    labels = read_labels(logits, target, weight, ignore_index, check_labels, _statistics_dtype(logits))
+    per_sample = _per_sample(term, logits, labels)
+    weighted = labels.weigh(per_sample)
+    if reduction == "none":
+        return weighted
+    if reduction == "sum":
+        return weighted.sum()
+    return weighted.sum() / labels.total_weight(per_sample)
+
+
+def log_probabilities(logits: Tensor) -> Tensor:
+    """``log softmax`` over the class dimension, in at least float32."""
+    return F.log_softmax(logits, dim=1, dtype=_statistics_dtype(logits))
+
+
+def _statistics_dtype(logits: Tensor) -> torch.dtype:
+    return torch.float32 if logits.element_size() < 4 else logits.dtype
+
+
+def _check_tensors(logits: Tensor, target: Tensor) -> None:
+    for name, value in (("logits", logits), ("target", target)):
+        if not isinstance(value, Tensor):
+            raise TypeError(f"{name}: expected a torch.Tensor, got {type(value).__name__}")
+    if not logits.is_floating_point():
+        raise TypeError(f"logits: expected a floating-point tensor, got {logits.dtype}")
+    if logits.ndim == 0:
+        raise ValueError("logits: expected shape (N, K), (N, K, d1, …) or (K,), got a scalar")
+    num_classes = logits.shape[min(logits.ndim - 1, 1)]
+    if num_classes < 2:
+        raise ValueError(
+            f"logits: expected at least 2 classes, got shape {tuple(logits.shape)}; "
+            "for one logit a label use noiseproof.losses.Binary"
+        )
+
+
+def _per_sample(term: Term, logits: Tensor, labels: Labels) -> Tensor:
+    if not _pays_to_slice(logits, labels):
+        return term.per_sample(log_probabilities(logits), labels)
+    if term.rowwise:
+        return _sliced(term, logits, labels)
+    if isinstance(term, WeightedSum):
+        sliced = WeightedSum(tuple(part for part in term.parts if part[1].rowwise))
+        whole = WeightedSum(tuple(part for part in term.parts if not part[1].rowwise))
+        return _sliced(sliced, logits, labels) + whole.per_sample(log_probabilities(logits), labels)
+    return term.per_sample(log_probabilities(logits), labels)
+
+
+def _pays_to_slice(logits: Tensor, labels: Labels) -> bool:
+    """Whether to go slice by slice: large logits on a CPU, not under a tracer or a function transform."""
+    return (
+        logits.device.type == "cpu"
+        and logits.numel() >= 2 * SLICE_ELEMENTS
+        and logits.shape[0] > 1
+        and not torch.compiler.is_compiling()
+        and not is_transformed(logits)
+        and not is_transformed(labels.tensor)
+        and not labels.tensor.requires_grad
+    )
+
+
+class _SlicedRows(torch.autograd.Function):
+    """Evaluate a row-wise term slice by slice; backward evaluates each slice again.
+
+    Autograd on the whole batch keeps several tensors as large as the logits and moves each of them through
+    memory many times. Here nothing of that size is kept but the logits themselves, and what each slice needs
+    stays in the cache, so that evaluating twice costs less than storing once.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, labels: Labels, term: Term) -> Tensor:
+        ctx.save_for_backward(logits)
+        ctx.labels, ctx.term = labels, term
+        slices = [
+            term.per_sample(log_probabilities(logits[rows]), labels.of_rows(rows))
+            for rows in _row_slices(logits)
+        ]
+        return torch.cat(slices)
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor, None, None]:
+        (grad_per_sample,) = grad_outputs
+        (logits,) = ctx.saved_tensors
+        labels, term = ctx.labels, ctx.term
+        if torch.is_grad_enabled():  # a second derivative is wanted: let autograd see the whole of it
+            per_sample = term.per_sample(log_probabilities(logits), labels)
+            (grad,) = torch.autograd.grad(per_sample, logits, grad_per_sample, create_graph=True)
+            return grad, None, None
+        grad = torch.empty_like(logits)
+        for rows in _row_slices(logits):
+            with torch.enable_grad():
+                part = logits[rows].detach().requires_grad_()
+                per_sample = term.per_sample(log_probabilities(part), labels.of_rows(rows))
+            (grad[rows],) = torch.autograd.grad(per_sample, part, grad_per_sample[rows])
+        return grad, None, None
+
+
+def _sliced(term: Term, logits: Tensor, labels: Labels) -> Tensor:
+    per_sample: Tensor = _SlicedRows.apply(logits, labels, term)  # type: ignore[no-untyped-call]
+    return per_sample
+
+
+def _row_slices(logits: Tensor) -> list[slice]:
+    step = max(1, SLICE_ELEMENTS // max(1, logits[0].numel()))
+    return [slice(start, start + step) for start in range(0, logits.shape[0], step)]

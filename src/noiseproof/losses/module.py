@@ -1,0 +1,74 @@
+"""The Module that every loss class extends, and the options that all of them share."""
+
+from typing import TypedDict
+
+from torch import Tensor, nn
+
+from noiseproof.losses import checks
+from noiseproof.losses.calculus import Term
+from noiseproof.losses.evaluate import evaluate
+
+
+class Options(TypedDict, total=False):
+    """What :class:`torch.nn.CrossEntropyLoss` can be told, and what our losses can be told too."""
+
+    weight: Tensor | None
+    ignore_index: int
+    reduction: str
+    check_labels: bool | None
+
+
+class RobustLoss(nn.Module):
+    """A loss made of a :class:`~noiseproof.losses.calculus.Term`, used like torch's cross-entropy.
+
+    Args:
+        term: what is evaluated.
+        weight: one weight a class (K,); kept as a buffer, so that it moves with the module.
+        ignore_index: target value of samples without a label.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+        check_labels: whether to check that labels lie in 0…K−1; by default on the CPU only.
+
+    Example:
+        >>> import torch
+        >>> from noiseproof.losses import RobustLoss
+        >>> from noiseproof.losses.calculus import Active
+        >>> squared = RobustLoss(Active(lambda log_p: (1 - log_p.exp()) ** 2))
+        >>> squared(torch.zeros(2, 4), torch.tensor([0, 3]))
+        tensor(0.5625)
+    """
+
+    weight: Tensor | None
+
+    def __init__(
+        self,
+        term: Term,
+        *,
+        weight: Tensor | None = None,
+        ignore_index: int = -100,
+        reduction: str = "mean",
+        check_labels: bool | None = None,
+    ) -> None:
+        super().__init__()
+        checks.reduction(reduction)
+        self.term = term
+        self.ignore_index = ignore_index
+        self.reduction = reduction
+        self.check_labels = check_labels
+        self.register_buffer("weight", weight)
+
+    def forward(self, logits: Tensor, target: Tensor) -> Tensor:
+        """Loss of logits (N, K), (N, K, d1, …) or (K,) against indices or probabilities."""
+        return evaluate(
+            self.term, logits, target, self.weight, self.ignore_index, self.reduction, self.check_labels
+        )
+
+    def extra_repr(self) -> str:
+        """Show the formula's parts and every option that is not torch's default."""
+        shown = [str(self.term)]
+        if self.weight is not None:
+            shown.append(f"weight={tuple(self.weight.shape)}")
+        if self.ignore_index != -100:
+            shown.append(f"ignore_index={self.ignore_index}")
+        if self.reduction != "mean":
+            shown.append(f"reduction={self.reduction!r}")
+        return ", ".join(shown)
