@@ -4,9 +4,10 @@ Example:
     >>> from noiseproof import datasets
     >>> train = datasets.load("digits")
     >>> train.images.shape, train.labels.shape
-    ((1437, 8, 8, 1), (1437,))
+    ((1438, 8, 8, 1), (1438,))
 """
 
+from noiseproof.datasets import cifar10, digits, fashion_mnist  # noqa: F401 - each registers its source
 from noiseproof.datasets.errors import (
     BadFileError,
     DataError,

@@ -51,6 +51,11 @@ def folder_of(name: str, root: Path | str | None = None) -> Path:
     return (default_root() if root is None else Path(root).expanduser()) / name
 
 
+def downloads_of(folder: Path) -> Path:
+    """Return where the downloads for one data set grow: beside its folder, so that a stopped one continues."""
+    return folder.parent / ".downloads" / folder.name
+
+
 def is_filled(folder: Path) -> bool:
     """Say whether a data set's folder is in the cache, whole."""
     return (folder / MANIFEST).is_file()
@@ -81,6 +86,14 @@ def replacing(folder: Path) -> Iterator[Path]:
         _flush(folder.parent)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def scratch(folder: Path) -> Iterator[Path]:
+    """Give an empty folder on the cache's disk for unpacking, removed when the block ends."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", suffix=".scratch", dir=folder.parent) as path:
+        yield Path(path)
 
 
 def _swap(new: Path, folder: Path) -> None:

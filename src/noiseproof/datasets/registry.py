@@ -1,8 +1,9 @@
 """The list of data sets: frozen records, looked up by name, with the nearest name on a slip.
 
 A source says how its set gets into the cache (``prepare``) and out of it (``read``); registering the record
-is all it takes to appear in ``noiseproof data``. Sets of the user's own have names of the form ``prefix:PATH``
-(``folder:PATH``, ``csv:PATH``) and are read where they lie, by a reader registered for the prefix.
+is all it takes to appear in ``noiseproof data``. Sets of the user's own have names of the form
+``prefix:PATH`` (``folder:PATH``, ``csv:PATH``) and are read where they lie, by a reader registered for the
+prefix.
 """
 
 import difflib
@@ -13,6 +14,23 @@ from pathlib import Path
 from noiseproof.datasets import cache
 from noiseproof.datasets.errors import DataError, NotInCacheError, UnknownDataError
 from noiseproof.datasets.labeled_data import LabeledData
+
+
+@dataclass(frozen=True)
+class SplitFacts:
+    """What is known of one split in advance, for ``noiseproof data check``.
+
+    Attributes:
+        split: which one.
+        count: how many samples it has.
+        image_shape: (H, W, C), or None where images differ.
+        labels_fingerprint: of the labels in their official order, or "" where they may differ.
+    """
+
+    split: str
+    count: int
+    image_shape: tuple[int, int, int] | None = None
+    labels_fingerprint: str = ""
 
 
 @dataclass(frozen=True)
@@ -30,6 +48,7 @@ class Source:
         read: ``(cache folder of this set, split)``; called only when the folder has a manifest.
         embedded: the set needs no cache, and ``read`` is called without one.
         licence: the terms it is published under, where stated.
+        facts: what is known of its splits in advance; a split without facts is checked for consistency only.
     """
 
     name: str
@@ -41,6 +60,7 @@ class Source:
     read: Callable[[Path, str], LabeledData]
     embedded: bool = False
     licence: str = ""
+    facts: tuple[SplitFacts, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -115,7 +135,7 @@ def load(name: str, split: str = "train", *, root: Path | str | None = None) -> 
     Example:
         >>> from noiseproof import datasets
         >>> datasets.load("digits", "test")
-        LabeledData('digits', 'test', 360 of 8x8x1, 10 classes)
+        LabeledData('digits', 'test', 359 of 8x8x1, 10 classes)
     """
     prefix, colon, path = name.partition(":")
     if colon and prefix in _prefixes:
@@ -131,13 +151,20 @@ def load(name: str, split: str = "train", *, root: Path | str | None = None) -> 
     return source.read(folder, split)
 
 
-def get(name: str, *, source_folder: Path | str | None = None, root: Path | str | None = None) -> Path:
+def get(
+    name: str,
+    *,
+    source_folder: Path | str | None = None,
+    root: Path | str | None = None,
+    again: bool = False,
+) -> Path:
     """Fetch a data set, or read it in from files at hand, and return its folder in the cache.
 
     Args:
         name: a registered name.
         source_folder: a folder or file that holds the set; by default it comes from its official address.
         root: the cache folder; by default ``NOISEPROOF_DATA``, else the platform's cache folder.
+        again: fetch it even if it is in the cache already; ``source_folder`` implies it.
     """
     prefix, colon, _ = name.partition(":")
     if colon and prefix in _prefixes:
@@ -147,5 +174,6 @@ def get(name: str, *, source_folder: Path | str | None = None, root: Path | str 
     if origin is not None and not origin.exists():
         raise DataError(f"--from {origin}: no such file or folder. {source.where}")
     folder = cache.folder_of(name, root)
-    source.prepare(origin, folder)
+    if again or origin is not None or not cache.is_filled(folder):
+        source.prepare(origin, folder)
     return folder
