@@ -118,7 +118,7 @@ _RECIPES = (
         train_fit=Squash(256, 256),
         test_fit=Squash(256, 256),
         our_choice="the paper names mirroring, flipping and gamma without numbers: each direction half of "
-        "the time; gamma half of the time, log-evenly from 0.7 to 1.5, nnU-Net's range; ImageNet's mean and std",
+        "the time; gamma half of the time, log-evenly from 0.7 to 1.5 as in nnU-Net; ImageNet's constants",
     ),
 )
 
