@@ -34,6 +34,7 @@ from noiseproof.datasets.registry import (
     register_prefix,
     sources,
 )
+from noiseproof.datasets.splits import Split, load_split, tuning_split
 
 __all__ = [
     "BadFileError",
@@ -43,13 +44,16 @@ __all__ = [
     "NotInCacheError",
     "PrefixSource",
     "Source",
+    "Split",
     "UnavailableError",
     "UnknownDataError",
     "get",
     "human_labels",
     "load",
+    "load_split",
     "prefix_sources",
     "register",
     "register_prefix",
     "sources",
+    "tuning_split",
 ]

@@ -13,7 +13,7 @@ import tempfile
 import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,6 +97,21 @@ def scratch(folder: Path) -> Iterator[Path]:
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", suffix=".scratch", dir=folder.parent) as path:
         yield Path(path)
+
+
+@contextlib.contextmanager
+def replacing_file(path: Path) -> Iterator[BinaryIO]:
+    """Give a binary file that takes the place of ``path`` when the block ends well, and vanishes if not."""
+    temporary = path.parent / f".{path.name}.{uuid.uuid4().hex}.partial"
+    try:
+        with temporary.open("xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+        _flush(path.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def _swap(new: Path, folder: Path) -> None:

@@ -157,6 +157,7 @@ class LabeledData:
             raise IndexError(
                 f"indices into {self.name} must lie in 0..{len(self) - 1}, got {chosen.min()}..{chosen.max()}"
             )
+        uncertain = None if self.uncertain is None else np.flatnonzero(np.isin(chosen, self.uncertain))
         return replace(
             self,
             labels=self.labels[chosen],
@@ -164,7 +165,7 @@ class LabeledData:
             paths=None if self.paths is None else tuple(self.paths[index] for index in chosen),
             masks=None if self.masks is None else self.masks[chosen],
             coarse_labels=None if self.coarse_labels is None else self.coarse_labels[chosen],
-            uncertain=None if self.uncertain is None else np.flatnonzero(np.isin(chosen, self.uncertain)),
+            uncertain=uncertain if uncertain is not None and len(uncertain) else None,
         )
 
 

@@ -1,0 +1,198 @@
+"""``noiseproof data``: list the data sets, fetch one, check it, look at it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from noiseproof.datasets import Source
+
+app = typer.Typer(
+    help="List the data sets, fetch one, check it, look at it.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    epilog="The cache folder is NOISEPROOF_DATA, or else the platform's cache.\n\n"
+    "[bold]Examples[/bold]\n\n"
+    "noiseproof data list\n\n"
+    "noiseproof data get cifar10\n\n"
+    "noiseproof data check cifar10\n\n"
+    "noiseproof data show digits --out digits.png",
+)
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="A name from `noiseproof data list`.")]
+Root = Annotated[
+    Path | None,
+    typer.Option("--root", metavar="FOLDER", help="The cache folder, instead of NOISEPROOF_DATA."),
+]
+
+
+@contextmanager
+def _plain_errors() -> Iterator[None]:
+    """Turn trouble with data into a plain message on stderr and exit status 1."""
+    from noiseproof.datasets import DataError
+
+    try:
+        yield
+    except (DataError, OSError) as error:
+        typer.secho(f"error: {error}", err=True, fg=typer.colors.RED)
+        raise typer.Exit(1) from None
+
+
+def _print_table(table: "Table") -> None:
+    from rich.console import Console
+
+    Console().print(table)
+
+
+@app.command(
+    "list",
+    epilog="[bold]Examples[/bold]\n\nnoiseproof data list\n\nnoiseproof data list cifar100",
+)
+def list_sets(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="Say all about this set: sources, --from, licence.")
+    ] = None,
+    root: Root = None,
+) -> None:
+    """List the data sets and whether they are in the cache; with a NAME, say all about one."""
+    from rich.table import Table
+
+    from noiseproof import datasets
+    from noiseproof.datasets import cache, registry
+
+    with _plain_errors():
+        if name is not None:
+            _describe(registry.find(name), root)
+            return
+        table = Table("name", "what it is", "form", "in the cache", header_style="bold")
+        for source in datasets.sources():
+            table.add_row(source.name, source.description, source.form, _state(source, root))
+        for own in datasets.prefix_sources():
+            table.add_row(f"{own.prefix}:PATH", own.description, "read where it lies", "")
+        _print_table(table)
+        typer.echo(f"Cache folder: {cache.folder_of('any', root).parent}")
+        typer.echo("`noiseproof data list NAME` says where a set comes from and what --from takes.")
+
+
+def _describe(source: "Source", root: Path | None) -> None:
+    from rich.table import Table
+
+    from noiseproof.datasets import cache
+
+    table = Table(show_header=False, title=source.name, title_style="bold")
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column()
+    table.add_row("what it is", source.description)
+    table.add_row("splits", ", ".join(source.splits))
+    table.add_row("form", source.form)
+    table.add_row("where", source.where)
+    table.add_row("licence", source.licence or "not stated by its authors")
+    table.add_row("in the cache", _state(source, root))
+    if not source.embedded:
+        folder = cache.folder_of(source.name, root)
+        table.add_row("folder", str(folder))
+        if cache.is_filled(folder):
+            table.add_row("read from", str(cache.manifest_of(folder)["source"]))
+    _print_table(table)
+
+
+def _state(source: "Source", root: Path | None) -> str:
+    from noiseproof.datasets import cache
+
+    if source.embedded:
+        return "needs none"
+    folder = cache.folder_of(source.name, root)
+    return f"{_megabytes(folder)} MB" if cache.is_filled(folder) else "no"
+
+
+def _megabytes(folder: Path) -> str:
+    size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+    return f"{size / 1e6:,.1f}"
+
+
+@app.command(
+    epilog="[bold]Examples[/bold]\n\n"
+    "noiseproof data get fashion-mnist\n\n"
+    "noiseproof data get cifar10 --from ~/Downloads/cifar-10-python.tar.gz\n\n"
+    "noiseproof data get cifar10n --from CIFAR-10_human.pt",
+)
+def get(
+    name: Name,
+    origin: Annotated[
+        Path | None,
+        typer.Option(
+            "--from", metavar="PATH", help="Read it in from this folder or file instead of fetching it."
+        ),
+    ] = None,
+    again: Annotated[bool, typer.Option("--again", help="Fetch it even if it is in the cache.")] = False,
+    root: Root = None,
+) -> None:
+    """Fetch a data set, or read it in from files at hand; a set already in the cache is left as it is."""
+    from noiseproof import datasets
+    from noiseproof.datasets import cache, registry
+
+    with _plain_errors():
+        source = registry.find(name) if ":" not in name else None
+        was_here = cache.is_filled(cache.folder_of(name, root)) and origin is None and not again
+        folder = datasets.get(name, source_folder=origin, root=root, again=again)
+        if source is not None and source.embedded:
+            typer.echo(f"{name}: {source.where}")
+            return
+        state = "already in the cache" if was_here else "ready"
+        typer.echo(f"{name}: {state}, {_megabytes(folder)} MB in {folder}")
+        if source is not None and source.licence:
+            typer.echo(f"Licence: {source.licence}")
+
+
+@app.command(epilog="[bold]Examples[/bold]\n\nnoiseproof data check digits\n\nnoiseproof data check cifar10")
+def check(name: Name, root: Root = None) -> None:
+    """Check counts, shapes, labels, class balance, doubles, checksums; exit with 1 if there is a fault."""
+    from rich.table import Table
+
+    from noiseproof.datasets.check import check as check_set
+
+    with _plain_errors():
+        report = check_set(name, root=root)
+    table = Table("", "what", title=name, title_style="bold", header_style="bold")
+    table.add_column("found", overflow="fold")
+    signs = {"fine": "[green]✓[/green]", "note": "[yellow]note[/yellow]", "fault": "[red]FAULT[/red]"}
+    for finding in report.findings:
+        table.add_row(signs[finding.level], finding.subject, finding.text)
+    _print_table(table)
+    if not report.is_sound:
+        typer.secho(f"error: {name} is not sound; fetch it again", err=True, fg=typer.colors.RED)
+        raise typer.Exit(1)
+
+
+@app.command(
+    epilog="[bold]Examples[/bold]\n\n"
+    "noiseproof data show digits\n\n"
+    "noiseproof data show cifar100 --split test --count 100 --out sheet.png",
+)
+def show(
+    name: Name,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="The PNG to write; by default NAME.png here.")
+    ] = None,
+    split: Annotated[str, typer.Option(help="Which split: train, test or validation.")] = "train",
+    count: Annotated[int, typer.Option(min=1, max=2000, help="How many images.")] = 60,
+    columns: Annotated[int, typer.Option(min=1, max=50, help="How many beside each other.")] = 10,
+    seed: Annotated[int, typer.Option(help="Which images: another seed, others.")] = 0,
+    root: Root = None,
+) -> None:
+    """Draw a sheet of images with the names of their classes, as a PNG file."""
+    from noiseproof import datasets
+    from noiseproof.datasets import cache, sheet
+
+    with _plain_errors():
+        data = datasets.load(name, split, root=root)
+        page = sheet.draw(data, count=count, columns=columns, seed=seed)
+        path = out or Path(f"{name.partition(':')[0]}.png")
+        with cache.replacing_file(path) as file:
+            page.save(file, format="PNG")
+        typer.echo(f"{path}: {min(count, len(data))} of {len(data)} images of {name} {split}")

@@ -1,0 +1,181 @@
+"""Look a data set over: is it whole, is it what it says, and what should one know before training on it.
+
+A *fault* is something that should not be; a *note* is something true of the data that is good to know
+(CIFAR has doubles, for instance, and they are not a fault of the copy).
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from noiseproof.datasets import cache, registry
+from noiseproof.datasets.errors import BadFileError, DataError
+from noiseproof.datasets.labeled_data import SPLITS, LabeledData
+
+MOST_FILES_COMPARED = 100_000
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing looked at: whether it is fine, what was looked at, and what was seen."""
+
+    level: Literal["fine", "note", "fault"]
+    subject: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """All findings on one data set."""
+
+    name: str
+    findings: tuple[Finding, ...]
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether there is no fault."""
+        return all(finding.level != "fault" for finding in self.findings)
+
+
+def check(name: str, *, root: Path | str | None = None) -> Report:
+    """Check a data set: checksums, counts, shapes, label range, class balance, doubles, fingerprints.
+
+    Raises:
+        UnknownDataError: no set has that name.
+        NotInCacheError: there is nothing to check yet.
+
+    Example:
+        >>> report = check("digits")
+        >>> report.is_sound
+        True
+        >>> [finding.text for finding in report.findings if finding.subject == "test class balance"]
+        ['35 to 37 a class (10 classes)']
+    """
+    findings: list[Finding] = []
+    is_registered = ":" not in name
+    facts = {}
+    if is_registered:
+        source = registry.find(name)
+        facts = {known.split: known for known in source.facts}
+        registry.load(name, source.splits[0], root=root)  # a set that is not here is the caller's to know
+        if not source.embedded:
+            findings.append(_checksums(cache.folder_of(name, root)))
+    splits: dict[str, LabeledData] = {}
+    for split in source.splits if is_registered else SPLITS:
+        try:
+            splits[split] = registry.load(name, split, root=root)
+        except (DataError, OSError, ValueError) as error:
+            if not is_registered and splits:
+                continue  # the user's own data need not have every split
+            findings.append(Finding("fault", split, str(error)))
+    for split, data in splits.items():
+        findings += _look_at(data, facts.get(split))
+    findings += _doubles(splits)
+    findings += [Finding("fine", f"{split} fingerprint", data.fingerprint) for split, data in splits.items()]
+    return Report(name, tuple(findings))
+
+
+def _checksums(folder: Path) -> Finding:
+    try:
+        checked = cache.verify(folder)
+    except BadFileError as error:
+        return Finding("fault", "checksums", str(error))
+    return Finding("fine", "checksums", f"{len(checked)} arrays are as they were written")
+
+
+def _look_at(data: LabeledData, facts: registry.SplitFacts | None) -> Iterable[Finding]:
+    split = data.split
+    yield _compare(f"{split} count", f"{len(data)}", f"{facts.count}" if facts else None)
+    if data.images is not None:
+        expected = str(facts.image_shape) if facts and facts.image_shape else None
+        yield _compare(f"{split} image shape", str(data.images.shape[1:]), expected)
+    if data.paths is not None:
+        missing = [path for path in data.paths if not path.is_file()]
+        found = f"{len(missing)} of {len(data)} files are missing, the first {missing[0]}" if missing else ""
+        yield Finding("fault" if missing else "fine", f"{split} files", found or f"all {len(data)} are there")
+    if data.masks is not None:
+        yield from _look_at_masks(data)
+        return
+    if facts and facts.labels_fingerprint:
+        yield _compare(f"{split} labels", data.labels_fingerprint, facts.labels_fingerprint)
+    yield from _look_at_balance(data)
+    if data.uncertain is not None:
+        yield Finding("note", f"{split} order", f"the place of {len(data.uncertain)} images is not certain")
+
+
+def _compare(subject: str, found: str, expected: str | None) -> Finding:
+    if expected is None or found == expected:
+        return Finding("fine", subject, found)
+    return Finding("fault", subject, f"expected {expected}, found {found}")
+
+
+def _look_at_balance(data: LabeledData) -> Iterable[Finding]:
+    counts = np.bincount(data.labels, minlength=data.num_classes)
+    seen = np.flatnonzero(counts)
+    found = f"{data.labels.min()}..{data.labels.max()}" if len(data) else "no labels"
+    yield Finding("fine" if len(data) else "fault", f"{data.split} label range", found)
+    least, most = int(counts.min()), int(counts.max())
+    text = f"{least} a class" if least == most else f"{least} to {most} a class"
+    yield Finding("fine", f"{data.split} class balance", f"{text} ({data.num_classes} classes)")
+    if len(seen) < data.num_classes:
+        absent = [data.class_names[index] for index in np.flatnonzero(counts == 0)]
+        named = ", ".join(absent[:5]) + (", ..." if len(absent) > 5 else "")
+        yield Finding("note", f"{data.split} classes", f"{len(absent)} have no sample: {named}")
+
+
+def _look_at_masks(data: LabeledData) -> Iterable[Finding]:
+    assert data.masks is not None
+    largest = max((int(mask.max()) for mask in data.masks), default=0)
+    found = f"0..{largest} ({data.num_classes} classes)"
+    yield Finding("fine" if largest < data.num_classes else "fault", f"{data.split} mask values", found)
+    empty = sum(not mask.any() for mask in data.masks)
+    if empty:
+        yield Finding("note", f"{data.split} masks", f"{empty} have no foreground at all")
+
+
+def _doubles(splits: Mapping[str, LabeledData]) -> Iterable[Finding]:
+    files = sum(len(data) for data in splits.values() if data.paths is not None)
+    if files > MOST_FILES_COMPARED:
+        yield Finding("note", "doubles", f"not looked for: {files} files are too many to read through")
+        return
+    keys = content_keys(splits)
+    counts = {split: Counter(found) for split, found in keys.items()}
+    for split, counted in counts.items():
+        extra = sum(count - 1 for count in counted.values())
+        yield Finding(
+            "note" if extra else "fine", f"{split} doubles", f"{extra} images repeat another of this split"
+        )
+    others = [split for split in counts if split != "train"]
+    for split in others if "train" in counts else []:
+        shared = sum(count for key, count in counts[split].items() if key in counts["train"])
+        text = f"{shared} {split} images are also in train"
+        yield Finding("note" if shared else "fine", f"train and {split}", text)
+
+
+def content_keys(splits: Mapping[str, LabeledData]) -> dict[str, list[object]]:
+    """Return one key an image, equal exactly when the content is.
+
+    Files are compared by size first, and only those of equal size are read.
+    """
+    sizes = Counter(
+        path.stat().st_size for data in splits.values() for path in data.paths or () if path.is_file()
+    )
+    keys: dict[str, list[object]] = {}
+    for split, data in splits.items():
+        if data.images is not None:
+            keys[split] = [hashlib.blake2b(image.tobytes(), digest_size=16).digest() for image in data.images]
+        else:
+            keys[split] = [_file_key(path, sizes) for path in data.paths or ()]
+    return keys
+
+
+def _file_key(path: Path, sizes: Mapping[int, int]) -> object:
+    if not path.is_file() or sizes[path.stat().st_size] == 1:
+        return path
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").digest()

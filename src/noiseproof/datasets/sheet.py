@@ -1,0 +1,97 @@
+"""A sheet of images with their class names, to look at before training on them."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw, ImageFont
+
+from noiseproof.datasets.labeled_data import LabeledData
+
+CELL = 96
+CAPTION = 14
+GAP = 4
+
+
+def choose(labels: NDArray[np.int64], count: int, seed: int) -> NDArray[np.int64]:
+    """Return up to ``count`` indices, drawn so that the classes take turns, sorted by class.
+
+    Example:
+        >>> labels = np.array([0] * 50 + [1] * 3 + [2] * 50)
+        >>> np.bincount(labels[choose(labels, 9, seed=0)])
+        array([3, 3, 3])
+    """
+    random = np.random.RandomState(seed)
+    shuffled = random.permutation(len(labels))
+    turn = np.empty(len(labels), dtype=np.int64)
+    for label in np.unique(labels):
+        members = shuffled[labels[shuffled] == label]
+        turn[members] = np.arange(len(members))
+    chosen = np.array(sorted(shuffled, key=lambda index: turn[index])[:count], dtype=np.int64)
+    return chosen[np.lexsort((chosen, labels[chosen]))]
+
+
+def draw(data: LabeledData, *, count: int = 60, columns: int = 10, seed: int = 0) -> Image.Image:
+    """Draw a sheet of images, each with the name of its class; a mask shows as a red tint.
+
+    Example:
+        >>> from noiseproof import datasets
+        >>> draw(datasets.load("digits"), count=20).size
+        (1004, 232)
+    """
+    chosen = choose(data.labels, count, seed)
+    columns = max(1, min(columns, len(chosen)))
+    rows = -(-len(chosen) // columns)
+    size = (GAP + columns * (CELL + GAP), GAP + rows * (CELL + CAPTION + GAP))
+    page = Image.new("RGB", size, "white")
+    pen = ImageDraw.Draw(page)
+    font = ImageFont.load_default(size=10)
+    for position, index in enumerate(chosen):
+        left = GAP + position % columns * (CELL + GAP)
+        top = GAP + position // columns * (CELL + CAPTION + GAP)
+        picture = _fitted(_picture(data, int(index)))
+        page.paste(picture, (left + (CELL - picture.width) // 2, top + (CELL - picture.height) // 2))
+        caption = _caption(data, int(index))
+        pen.text((left + CELL // 2, top + CELL), _shortened(caption, font), "black", font, anchor="ma")
+    return page
+
+
+def _caption(data: LabeledData, index: int) -> str:
+    return f"#{index}" if data.masks is not None else data.class_names[data.labels[index]]
+
+
+def _shortened(text: str, font: ImageFont.FreeTypeFont | ImageFont.ImageFont) -> str:
+    if font.getlength(text) <= CELL:
+        return text
+    while text and font.getlength(text + "…") > CELL:
+        text = text[:-1]
+    return text + "…"
+
+
+def _picture(data: LabeledData, index: int) -> Image.Image:
+    if data.images is not None:
+        array = np.asarray(data.images[index])
+        picture = Image.fromarray(array[..., 0] if array.shape[-1] == 1 else array).convert("RGB")
+    else:
+        picture = _opened(data.paths or (), index)
+    if data.masks is not None:
+        mask = Image.fromarray((data.masks[index] > 0).astype(np.uint8) * 110).resize(picture.size)
+        picture.paste(Image.new("RGB", picture.size, "red"), mask=mask)
+    return picture
+
+
+def _opened(paths: Sequence[Path], index: int) -> Image.Image:
+    with Image.open(paths[index]) as image:
+        return image.convert("RGB")
+
+
+def _fitted(picture: Image.Image) -> Image.Image:
+    """Enlarge by whole steps so that single pixels stay visible, or shrink to fit."""
+    longest = max(picture.size)
+    if longest > CELL:
+        scale = CELL / longest
+        shrunk = (max(1, round(picture.width * scale)), max(1, round(picture.height * scale)))
+        return picture.resize(shrunk, Image.Resampling.LANCZOS)
+    steps = CELL // longest
+    return picture.resize((picture.width * steps, picture.height * steps), Image.Resampling.NEAREST)
