@@ -36,7 +36,7 @@ def noiseproof(
     """Train accurate models on wrong labels."""
 
 
-app.command("losses")(losses.losses)
+app.command("losses", epilog=losses.EPILOG)(losses.losses)
 
 
 def main() -> None:

@@ -1,5 +1,182 @@
-"""``noiseproof losses``."""
+"""``noiseproof losses``: the catalogue as a table, or one loss explained."""
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from noiseproof.losses import LossRecord
+
+PIPED_WIDTH = 150
+"""Columns where there is no terminal to ask."""
+
+CONSTANTS = ("p_min", "p_floor", "label_floor", "detach_modulator", "across_ranks", "published")
+"""Arguments that hardly anyone changes: left out of the table, shown with the loss itself."""
+
+EPILOG = """
+[bold]Examples[/bold]
+
+  noiseproof losses                 every loss in one table
+
+  noiseproof losses anl-ce          one loss: formula, published hyper-parameters, how to use it
+
+  noiseproof losses --json          the same for programs
+"""
 
 
-def losses() -> None:
-    """List the catalogue of losses."""
+def losses(
+    name: Annotated[str | None, typer.Argument(help="The loss to explain, e.g. anl-ce.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+) -> None:
+    """List the catalogue of losses, or explain one."""
+    from rich.console import Console
+
+    from noiseproof.losses import available, record
+
+    try:
+        records = [record(name)] if name else [record(each) for each in available()]
+    except ValueError as error:
+        typer.echo(f"Error: {error}", err=True)
+        raise typer.Exit(2) from None
+    console = Console() if sys.stdout.isatty() else Console(width=PIPED_WIDTH)
+    if json:
+        import json as json_format
+
+        typer.echo(json_format.dumps([_as_data(each) for each in records], ensure_ascii=False, indent=2))
+    elif name:
+        _explain(records[0], console)
+    else:
+        _list(records, console)
+
+
+def _list(records: "list[LossRecord]", console: "Console") -> None:
+    from rich import box
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("name", style="bold", no_wrap=True)
+    for heading in ("formula", "range", "symmetric", "paper", "defaults"):
+        table.add_column(heading, overflow="fold")
+    for each in records:
+        cells = (
+            "\n".join((each.name, *(f"= {alias}" for alias in each.aliases))),
+            each.formula,
+            each.range,
+            "yes" if each.symmetric else "no",
+            short_citation(each.paper),
+            assignments({k: v for k, v in each.defaults.items() if k not in CONSTANTS}),
+        )
+        table.add_row(*map(escape, cells))
+    console.print(table)
+    console.print("p = softmax(logits), y the given label, K classes. More on one: noiseproof losses NAME")
+
+
+def _explain(record: "LossRecord", console: "Console") -> None:
+    from rich.markup import escape
+    from rich.table import Table
+
+    console.print(f"[bold]{escape(record.name)}[/bold]: {escape(record.title)}\n")
+    facts = Table.grid(padding=(0, 2))
+    facts.add_column(style="bold")
+    facts.add_column(overflow="fold")
+    for heading, text in (
+        ("formula", record.formula),
+        ("range", record.range),
+        ("symmetric", "yes: the sum over all labels is constant" if record.symmetric else "no"),
+        ("paper", record.paper),
+        ("also called", ", ".join(record.aliases)),
+        ("needs", record.needs),
+        ("class", f"noiseproof.losses.{record.module.__name__}"),
+        ("function", f"noiseproof.losses.{record.function.__name__}"),
+        ("defaults", assignments(record.defaults) or "none"),
+    ):
+        if text:
+            facts.add_row(heading, escape(text))
+    console.print(facts)
+    if record.recipes:
+        console.print("\n[bold]Published hyper-parameters[/bold]")
+        recipes = Table.grid(padding=(0, 2))
+        for recipe in record.recipes:
+            recipes.add_row("", recipe, escape(recipe_text(record, recipe)))
+        console.print(recipes)
+    console.print("\n[bold]Example[/bold]")
+    console.print(escape(example(record)), highlight=False)
+
+
+def example(record: "LossRecord") -> str:
+    """Lines of Python that use the loss."""
+    weights = {k: v for k, v in record.defaults.items() if isinstance(v, float) and v >= 1e-3}
+    lines = [
+        "  from noiseproof.losses import create",
+        f'  loss = create("{record.name}"{"".join(f", {k}={v:g}" for k, v in weights.items())})',
+    ]
+    if record.recipes:
+        recipe = next(iter(record.recipes))
+        lines.append(f'  loss = create("{record.name}", recipe="{recipe}")     # as published')
+    lines.append("  loss(model(images), labels).backward()")
+    return "\n".join(lines)
+
+
+def recipe_text(record: "LossRecord", recipe: str) -> str:
+    """Everything that was published for a loss on a data set, on one line."""
+    entry = record.recipes[recipe]
+    parts = [assignments(entry.hyperparameters) or "as by default"]
+    if entry.l1:
+        parts.append(f"L1 δ={entry.l1:g}")
+    if entry.weight_decay is not None:
+        parts.append(f"weight decay {entry.weight_decay:g}")
+    for other in entry.by_noise:
+        rates = "" if (other.least_rate, other.below_rate) == (0.0, 1.01) else f" from {other.least_rate:g}"
+        parts.append(f"{other.kind}{rates}: {assignments(other.hyperparameters)}")
+    if entry.note:
+        parts.append(f"({entry.note})")
+    return "; ".join(parts)
+
+
+def assignments(values: Any) -> str:
+    """``a=1, b=2`` of a mapping."""
+    return ", ".join(f"{k}={v:g}" if isinstance(v, float) else f"{k}={v}" for k, v in values.items())
+
+
+def short_citation(paper: str) -> str:
+    """Authors and year of a citation, or all of it where it has none."""
+    authors, _, rest = paper.partition(",")
+    venue = rest.rpartition(",")[2].strip()
+    return f"{authors}, {venue}" if rest and venue[-4:].isdigit() else authors
+
+
+def _as_data(record: "LossRecord") -> dict[str, Any]:
+    return {
+        "name": record.name,
+        "aliases": list(record.aliases),
+        "title": record.title,
+        "formula": record.formula,
+        "range": record.range,
+        "symmetric": record.symmetric,
+        "paper": record.paper,
+        "class": record.module.__name__,
+        "function": record.function.__name__,
+        "defaults": record.defaults,
+        "recipes": {
+            name: {
+                "hyperparameters": dict(entry.hyperparameters),
+                "l1": entry.l1,
+                "weight_decay": entry.weight_decay,
+                "by_noise": [
+                    {
+                        "kind": other.kind,
+                        "least_rate": other.least_rate,
+                        "below_rate": min(other.below_rate, 1.0),
+                        "hyperparameters": dict(other.hyperparameters),
+                    }
+                    for other in entry.by_noise
+                ],
+                "note": entry.note,
+            }
+            for name, entry in record.recipes.items()
+        },
+    }

@@ -1,6 +1,7 @@
 """The Module that every loss class extends, and the options that all of them share."""
 
-from typing import TypedDict
+from types import FunctionType
+from typing import Any, TypedDict
 
 from torch import Tensor, nn
 
@@ -38,6 +39,20 @@ class RobustLoss(nn.Module):
     """
 
     weight: Tensor | None
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        """Give every class a ``forward`` of its own.
+
+        torch.compile allows eight compilations of one function. Shared by all classes, the ninth loss compiled
+        in a process would fail.
+        """
+        super().__init_subclass__(**arguments)
+        if "forward" not in cls.__dict__:
+            shared = RobustLoss.forward
+            cls.forward = FunctionType(  # type: ignore[method-assign]
+                shared.__code__.replace(), shared.__globals__, shared.__name__
+            )
+            cls.forward.__doc__ = shared.__doc__
 
     def __init__(
         self,
