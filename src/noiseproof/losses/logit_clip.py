@@ -27,7 +27,7 @@ def clip_logits(logits: Tensor, bound: float, *, published: bool = False) -> Ten
         tensor([[0.6000, 0.8000]])
     """
     checks.above("bound", bound, 0)
-    if not logits.is_floating_point() or logits.ndim == 0:
+    if not isinstance(logits, Tensor) or not logits.is_floating_point() or logits.ndim == 0:
         return logits  # the loss that comes next says what is wrong with these
     if logits.element_size() < 4:
         logits = logits.float()

@@ -43,8 +43,8 @@ class RobustLoss(nn.Module):
     def __init_subclass__(cls, **arguments: Any) -> None:
         """Give every class a ``forward`` of its own.
 
-        torch.compile allows eight compilations of one function. Shared by all classes, the ninth loss compiled
-        in a process would fail.
+        torch.compile allows eight compilations of one function. Shared by all classes, the ninth loss that
+        is compiled in a process would fail.
         """
         super().__init_subclass__(**arguments)
         if "forward" not in cls.__dict__:

@@ -1,0 +1,76 @@
+"""``noiseproof losses`` and the command line's manners."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from noiseproof import __version__
+from noiseproof.command_line import app
+from noiseproof.losses import available, record
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, list(arguments))
+
+
+def test_lists_every_loss():
+    result = run("losses")
+    assert result.exit_code == 0
+    listed = {line.split()[0] for line in result.stdout.splitlines() if line.strip()}
+    assert set(available()) <= listed
+    for text in ("[exp(−1/a), 1]", "= apl", "symmetric", "Zhou et al., ICML 2021", "alpha=5, beta=5"):
+        assert text in result.stdout
+
+
+@pytest.mark.parametrize("name", available())
+def test_explains_every_loss(name):
+    result = run("losses", name)
+    assert result.exit_code == 0
+    shown = record(name)
+    for text in (shown.title, shown.module.__name__, shown.function.__name__, f'create("{name}"'):
+        assert text in result.stdout
+    for recipe in shown.recipes:
+        assert recipe in result.stdout
+
+
+def test_the_example_it_prints_runs():
+    for name in available():
+        lines = run("losses", name).stdout.split("Example\n")[1].splitlines()
+        code = "\n".join(line.strip() for line in lines if "model(images)" not in line)
+        exec(compile(code, name, "exec"), {})
+
+
+def test_json_is_complete():
+    parsed = json.loads(run("losses", "--json").stdout)
+    assert [each["name"] for each in parsed] == list(available())
+    (anl,) = json.loads(run("losses", "anl-ce", "--json").stdout)
+    assert anl["recipes"]["cifar10"]["l1"] == 5e-5
+
+
+def test_unknown_name_suggests_the_nearest():
+    result = run("losses", "anlce")
+    assert result.exit_code == 2
+    assert "did you mean 'anl-ce'?" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_help_ends_with_examples():
+    assert "noiseproof losses anl-ce" in run("losses", "--help").stdout
+    assert run("--version").stdout == f"noiseproof {__version__}\n"
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["losses", "--help"], ["--version"]])
+def test_help_imports_nothing_heavy(arguments):
+    code = (
+        "import sys\n"
+        "from noiseproof.command_line import app\n"
+        f"try: app({arguments!r})\n"
+        "except SystemExit: pass\n"
+        "heavy = {'torch', 'numpy', 'scipy', 'sklearn', 'matplotlib', 'PIL'} & set(sys.modules)\n"
+        "sys.exit(f'imported {heavy}' if heavy else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
