@@ -51,7 +51,7 @@ def resolved_generator(generator: str, num_labels: int) -> str:
 
 def drawn(clean: Labels, transition: Transition, seed: int, generator: str) -> Labels:
     """Labels drawn from checked arguments by one of :data:`TRANSITION_GENERATORS`."""
-    draw = {"exact-published": _published, "exact-fast": _one_shuffle_a_class, "bernoulli": _one_by_one}
+    draw = {"exact-published": _published, "exact-fast": _one_shuffle_a_class, "bernoulli": _each_by_itself}
     return draw[resolved_generator(generator, clean.size)](clean, transition, seed)
 
 
@@ -123,8 +123,12 @@ def _narrowest(num_classes: int) -> np.dtype[np.integer]:
     return np.min_scalar_type(num_classes - 1)
 
 
-def _one_by_one(clean: Labels, transition: Transition, seed: int) -> Labels:
-    source = word_source(seed)
+def _each_by_itself(clean: Labels, transition: Transition, seed: int) -> Labels:
+    return drawn_one_by_one(clean, transition, word_source(seed))
+
+
+def drawn_one_by_one(clean: Labels, transition: Transition, source: np.random.PCG64) -> Labels:
+    """Each label by itself, with the next N numbers of ``source``: the ``bernoulli`` draw."""
     labels = np.empty_like(clean)
     running_sums = np.cumsum(transition, axis=1)
     # The last class that can be drawn takes what rounding leaves between its running sum and one.

@@ -111,7 +111,7 @@ def _surely_kept(
 
 def _score_error(images: NDArray[np.generic]) -> float:
     """How far a score may stray in single precision, whatever the order of its sum."""
-    features = images.shape[1]
+    features = int(images.shape[1])
     longest_image = largest_magnitude(images) * math.sqrt(features)
     return features * SINGLE_ROUNDING * SCORE_DEVIATIONS * longest_image
 

@@ -4,14 +4,17 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from os import PathLike
 from types import MappingProxyType
 from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from noiseproof.noise import storage
 from noiseproof.noise.checks import Labels, checked_labels
+from noiseproof.noise.storage import FilePath
+
+FORMAT = "noisy labels"
 
 
 def fingerprint(labels: ArrayLike) -> str:
@@ -141,22 +144,51 @@ generator='exact-published')
         """The fingerprint of the clean labels, which a saved record is bound to."""
         return fingerprint(self.clean)
 
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write the record to one ``.npz`` file, whole or not at all: :mod:`noiseproof.noise.storage`."""
-        from noiseproof.noise.storage import save
+    def save(self, path: FilePath) -> None:
+        """Write the record to one ``.npz`` file, whole or not at all. The clean labels stay with the data.
 
-        save(self, path)
+        The file holds ``labels`` (``outside``, ``answers``) and a description: how they were made, and the
+        fingerprints of the clean and the given labels.
+        """
+        description = {
+            **{name: getattr(self, name) for name in _MADE_BY},
+            "details": dict(self.details),
+            "clean_fingerprint": self.fingerprint,
+            "labels_fingerprint": fingerprint(self.labels),
+        }
+        arrays = {name: getattr(self, name) for name in ("labels", "outside", "answers")}
+        present = {name: array for name, array in arrays.items() if array is not None}
+        storage.write(path, FORMAT, description, present)
 
     @classmethod
-    def load(cls, path: str | PathLike[str], *, clean: ArrayLike) -> Self:
+    def load(cls, path: FilePath, *, clean: ArrayLike) -> Self:
         """Read a saved record for the data whose labels are ``clean``.
 
         Raises:
+            FileNotFoundError: There is no such file.
             ValueError: The file is damaged or no record, or belongs to other labels or to another order.
         """
-        from noiseproof.noise.storage import load
-
-        return load(cls, path, clean=clean)
+        true_labels = checked_labels(clean, name="clean")
+        description, arrays = storage.read(
+            path, FORMAT, _DESCRIPTION_TYPES, required={"labels"}, optional={"outside", "answers"}
+        )
+        expected, found = description["clean_fingerprint"], fingerprint(true_labels)
+        if expected != found:
+            raise ValueError(
+                f"{path} belongs to other clean labels, or to the same in another order: it was made for "
+                f"fingerprint {expected[:12]}…, the labels given have {found[:12]}…"
+            )
+        count, num_classes = true_labels.size, description["num_classes"]
+        labels = storage.checked_array(path, arrays, "labels", np.int64, (count,))
+        if labels.min() < 0 or max(labels.max(), true_labels.max()) >= num_classes:
+            raise ValueError(f"{path} is damaged: it states {num_classes} classes, and labels go beyond them")
+        if fingerprint(labels) != description["labels_fingerprint"]:
+            raise ValueError(f"{path} is damaged: its labels do not have the fingerprint it states")
+        entries = {name: description[name] for name in (*_MADE_BY, "details")}
+        for name, shape in (("outside", (count,)), ("answers", (count, -1))):
+            if name in arrays:
+                entries[name] = storage.checked_array(path, arrays, name, np.int64, shape)
+        return cls(labels, true_labels, **entries)
 
     def __len__(self) -> int:
         return self.labels.size
@@ -194,10 +226,23 @@ generator='exact-published')
         return f"NoisyLabels({', '.join(facts)})"
 
     def _description(self) -> tuple[object, ...]:
-        return (self.num_classes, self.kind, self.rate, self.seed, self.generator, dict(self.details))
+        return (*(getattr(self, name) for name in _MADE_BY), dict(self.details))
 
 
 def _equal_or_both_none(first: NDArray[np.int64] | None, second: NDArray[np.int64] | None) -> bool:
     if first is None or second is None:
         return first is second
     return np.array_equal(first, second)
+
+
+_MADE_BY = ("num_classes", "kind", "rate", "seed", "generator")
+_DESCRIPTION_TYPES = {
+    "num_classes": int,
+    "kind": str,
+    "rate": (float, int, type(None)),
+    "seed": (int, type(None)),
+    "generator": (str, type(None)),
+    "details": dict,
+    "clean_fingerprint": str,
+    "labels_fingerprint": str,
+}

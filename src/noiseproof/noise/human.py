@@ -1,0 +1,127 @@
+"""Labels that people gave: the official files of CIFAR-10N and CIFAR-100N.
+
+The files are torch archives of NumPy arrays. They are read with ``weights_only=True`` and exactly the few
+names that those arrays need, so that a file cannot run code.
+"""
+
+import _codecs
+import pickle
+import zipfile
+from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from noiseproof.noise.checks import Labels, checked_choice, checked_labels
+from noiseproof.noise.record import NoisyLabels
+
+
+class HumanLabels(NamedTuple):
+    """One set of human labels: the entry that holds the true ones, and how many classes there are."""
+
+    clean_key: str
+    num_classes: int
+
+
+HUMAN_LABELS: Mapping[str, HumanLabels] = MappingProxyType(
+    {
+        "aggre_label": HumanLabels("clean_label", 10),
+        "worse_label": HumanLabels("clean_label", 10),
+        "random_label1": HumanLabels("clean_label", 10),
+        "random_label2": HumanLabels("clean_label", 10),
+        "random_label3": HumanLabels("clean_label", 10),
+        "noisy_label": HumanLabels("clean_label", 100),
+        "noisy_coarse_label": HumanLabels("clean_coarse_label", 20),
+    }
+)
+"""CIFAR-10N's five sets (majority of three annotators, the worst of them, each of the three) and CIFAR-100N's
+two (classes, super-classes)."""
+
+
+def from_file(path: str | PathLike[str], key: str, clean: ArrayLike) -> NoisyLabels:
+    """Read human labels from ``CIFAR-10_human.pt`` or ``CIFAR-100_human.pt``, checked against the data's own.
+
+    Args:
+        path: The official file.
+        key: The set: ``aggre_label``, ``worse_label``, ``random_label1`` to ``random_label3`` of CIFAR-10N,
+            ``noisy_label`` or ``noisy_coarse_label`` of CIFAR-100N. The paper's "real" noise is
+            ``worse_label`` and ``noisy_label``.
+        clean: The true labels of the training set in its original order; the super-classes for
+            ``noisy_coarse_label``.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        ValueError: The file is damaged, holds something else, has no such key, or its true labels are not
+            ``clean``, label by label.
+    """
+    clean_key, num_classes = HUMAN_LABELS[checked_choice(key, HUMAN_LABELS, "key")]
+    true_labels = checked_labels(clean, num_classes, name="clean")
+    entries = _read(Path(path))
+    given = _labels(path, entries, key, num_classes)
+    stated = _labels(path, entries, clean_key, num_classes)
+    if stated.size != true_labels.size or given.size != true_labels.size:
+        raise ValueError(
+            f"{path} holds {given.size} labels under {key!r} and {stated.size} true ones, clean has "
+            f"{true_labels.size}: they must be of the same data"
+        )
+    if mismatches := int(np.count_nonzero(stated != true_labels)):
+        first = int(np.argmax(stated != true_labels))
+        raise ValueError(
+            f"{path} is in another order than clean: {mismatches} of {stated.size} true labels differ, "
+            f"the first at position {first} ({stated[first]} in the file, {true_labels[first]} in clean)"
+        )
+    details = {"file": Path(path).name, "key": key}
+    return NoisyLabels(given, true_labels, num_classes, "human", details=details)
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    import torch  # only this reader needs it
+
+    if not path.is_file():
+        raise FileNotFoundError(f"no file {path}: the official human labels are at http://noisylabels.com")
+    try:
+        with torch.serialization.safe_globals(_array_globals()):
+            entries = torch.load(path, map_location="cpu", weights_only=True)
+    except (
+        pickle.UnpicklingError,
+        RuntimeError,
+        ValueError,
+        TypeError,
+        EOFError,
+        OSError,
+        KeyError,
+    ) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise ValueError(f"{path} is not a readable file of human labels: {reason}") from error
+    except (zipfile.BadZipFile, AttributeError, IndexError, AssertionError) as error:
+        raise ValueError(f"{path} is damaged: {error}") from error
+    if not isinstance(entries, Mapping):
+        raise ValueError(f"{path} must hold named label sets, got {type(entries).__name__}")
+    return entries
+
+
+def _array_globals() -> list[Any]:
+    """What a pickled NumPy integer array names, under the module name NumPy had when the files were made."""
+    from numpy._core import multiarray
+
+    return [
+        (multiarray._reconstruct, "numpy.core.multiarray._reconstruct"),
+        (multiarray.scalar, "numpy.core.multiarray.scalar"),
+        np.ndarray,
+        np.dtype,
+        np.dtypes.Int64DType,
+        _codecs.encode,
+    ]
+
+
+def _labels(path: str | PathLike[str], entries: Mapping[str, Any], key: str, num_classes: int) -> Labels:
+    if key not in entries:
+        raise ValueError(f"{path} has no {key!r}; it holds {', '.join(sorted(map(repr, entries)))}")
+    try:
+        return checked_labels(entries[key], num_classes, name=f"{key!r} in {path}")
+    except TypeError as error:
+        raise ValueError(str(error)) from error
