@@ -82,7 +82,6 @@ def fetch(
             so far stays for the next call.
         BadFileError: the whole file came, twice, and its checksum is wrong; nothing stays.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     path = folder / remote.name
     if path.is_file() and _checksum(path, remote) == remote.checksum:
         return path
@@ -109,6 +108,8 @@ def fetch(
 def discard(folder: Path) -> None:
     """Remove the downloads in a folder, once what they brought is safe elsewhere."""
     shutil.rmtree(folder, ignore_errors=True)
+    with contextlib.suppress(OSError):  # other downloads may be under way beside it
+        folder.parent.rmdir()
 
 
 def _checksum(path: Path, remote: Remote) -> str:
@@ -127,6 +128,8 @@ def _fetch_all(
         except urllib.error.HTTPError as error:
             error.close()
             reason = f"the server answered {error.code} {error.reason}"
+            if error.code == http.client.REQUESTED_RANGE_NOT_SATISFIABLE:
+                part.unlink(missing_ok=True)  # the part is of another, longer file: start over
             if error.code in _NOT_WORTH_RETRYING:
                 raise UnavailableError(f"{remote.url} could not be fetched: {reason}") from error
         except (OSError, http.client.HTTPException) as error:
@@ -158,6 +161,7 @@ def _fetch_rest(remote: Remote, part: Path, *, timeout: float, watch: Watcher) -
         if not continues:
             have = 0
         watch(have)
+        part.parent.mkdir(parents=True, exist_ok=True)
         with part.open("ab" if continues else "wb") as file:
             while piece := answer.read(_BYTES_A_TIME):
                 have += len(piece)
@@ -184,6 +188,7 @@ def _progress(remote: Remote) -> Iterator[Watcher]:
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(remote.name, total=remote.size)
         yield lambda done: bar.update(task, completed=done)

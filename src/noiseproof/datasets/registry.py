@@ -7,6 +7,7 @@ prefix.
 """
 
 import difflib
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,7 +87,7 @@ def register(source: Source) -> Source:
     """Add a source to the list; a name already taken is an error."""
     if source.name in _sources:
         raise ValueError(f"a data set named {source.name!r} is already registered")
-    if ":" in source.name or source.name != Path(source.name).name:
+    if not re.fullmatch(r"[a-z0-9][a-z0-9._-]*", source.name):
         raise ValueError(f"a data set's name must be usable as a folder's name, got {source.name!r}")
     _sources[source.name] = source
     return source
