@@ -10,7 +10,7 @@
 
 from noiseproof.noise.annotators import annotators
 from noiseproof.noise.asymmetric import asymmetric, asymmetric_transition, from_transition
-from noiseproof.noise.human import from_file
+from noiseproof.noise.human import from_arrays, from_file
 from noiseproof.noise.instance_dependent import instance_dependent
 from noiseproof.noise.masks import NoisyMasks, corrupt_masks
 from noiseproof.noise.names import NoiseName, parse_name
@@ -27,6 +27,7 @@ __all__ = [
     "asymmetric_transition",
     "corrupt_masks",
     "fingerprint",
+    "from_arrays",
     "from_file",
     "from_transition",
     "instance_dependent",

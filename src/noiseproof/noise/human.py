@@ -59,23 +59,38 @@ def from_file(path: str | PathLike[str], key: str, clean: ArrayLike) -> NoisyLab
             ``clean``, label by label.
     """
     clean_key, num_classes = HUMAN_LABELS[checked_choice(key, HUMAN_LABELS, "key")]
-    true_labels = checked_labels(clean, num_classes, name="clean")
     entries = _read(Path(path))
     given = _labels(path, entries, key, num_classes)
     stated = _labels(path, entries, clean_key, num_classes)
-    if stated.size != true_labels.size or given.size != true_labels.size:
+    return from_arrays(given, stated, key, clean, source=Path(path).name)
+
+
+def from_arrays(
+    labels: ArrayLike, stated_clean: ArrayLike, key: str, clean: ArrayLike, source: str = "human labels"
+) -> NoisyLabels:
+    """Human labels already read, with the true labels that came with them, checked against ``clean``.
+
+    Examples:
+        >>> noisy = from_arrays([3, 5, 5], stated_clean=[3, 3, 5], key="worse_label", clean=[3, 3, 5])
+        >>> noisy.flipped
+        array([False,  True, False])
+    """
+    _, num_classes = HUMAN_LABELS[checked_choice(key, HUMAN_LABELS, "key")]
+    given = checked_labels(labels, num_classes)
+    stated = checked_labels(stated_clean, num_classes, name="stated_clean")
+    true_labels = checked_labels(clean, num_classes, name="clean")
+    if not given.size == stated.size == true_labels.size:
         raise ValueError(
-            f"{path} holds {given.size} labels under {key!r} and {stated.size} true ones, clean has "
-            f"{true_labels.size}: they must be of the same data"
+            f"{source} must be of the same data as clean ({true_labels.size} labels), "
+            f"got {given.size} labels and {stated.size} true ones"
         )
     if mismatches := int(np.count_nonzero(stated != true_labels)):
         first = int(np.argmax(stated != true_labels))
         raise ValueError(
-            f"{path} is in another order than clean: {mismatches} of {stated.size} true labels differ, "
-            f"the first at position {first} ({stated[first]} in the file, {true_labels[first]} in clean)"
+            f"{source} must be in the order of clean: {mismatches} of {stated.size} true labels differ, "
+            f"the first at position {first} ({stated[first]} there, {true_labels[first]} in clean)"
         )
-    details = {"file": Path(path).name, "key": key}
-    return NoisyLabels(given, true_labels, num_classes, "human", details=details)
+    return NoisyLabels(given, true_labels, num_classes, "human", details={"file": source, "key": key})
 
 
 def _read(path: Path) -> Mapping[str, Any]:

@@ -1,0 +1,288 @@
+"""``noiseproof noise``: make a data set's labels wrong, look at them, save them."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn
+
+import typer
+
+if TYPE_CHECKING:
+    from noiseproof.datasets import LabeledData
+    from noiseproof.noise import NoisyLabels, NoisyMasks
+
+EPILOG = """
+[bold]Examples[/bold]
+
+  noiseproof noise digits --kind sym --rate 0.4 --show
+
+  noiseproof noise cifar10 --kind sym --rate 0.8 --seed 1 --out noisy.npz
+
+  noiseproof noise cifar100 --kind asym --rate 0.4 --flips cifar100-superclass --out noisy.npz
+
+  noiseproof noise cifar10 --kind dep --rate 0.4 --seed 0 --out published.npz --show published.png
+
+  noiseproof noise cifar10 --kind human --key worse_label --file CIFAR-10_human.pt --out worse.npz
+
+  noiseproof noise cifar10 --kind open-set --rate 0.2 --outside cifar100 --out open.npz
+
+  noiseproof noise digits --kind annotators --rates 0.1,0.2,0.6 --out crowd.npz
+
+  noiseproof noise isic2017 --kind masks --rate 0.7 --strength 0.7 --out masks.npz --show
+"""
+
+DEFAULT_FLIPS = {
+    "cifar10": "cifar10",
+    "cifar100": "cifar100-blocks",
+    "digits": "mnist-like",
+    "fashion-mnist": "mnist-like",
+}
+"""The flips of the published tables, by data set."""
+
+DEFAULT_KEYS = {"cifar10": "worse_label", "cifar100": "noisy_label"}
+"""The human labels of the published tables, by data set."""
+
+
+ALIASES = {"symmetric": "sym", "asymmetric": "asym", "real": "human", "open": "open-set"}
+KINDS = ("sym", "asym", "dep", "human", "open-set", "annotators", "masks")
+
+
+class Choices(NamedTuple):
+    """The options that say what the noise is."""
+
+    rate: float | None
+    seed: int
+    generator: str | None
+    flips: str | None
+    file: Path | None
+    key: str | None
+    outside: str | None
+    rates: str | None
+    strength: float
+
+    def needed(self, option: str) -> Any:
+        """An option that this kind of noise cannot do without."""
+        if (value := getattr(self, option)) is None:
+            raise ValueError(f"this kind of noise needs --{option}; see noiseproof noise --help")
+        return value
+
+
+def noise(
+    dataset: Annotated[str, typer.Argument(metavar="DATASET", help="A name of noiseproof data list.")],
+    picture: Annotated[str | None, typer.Argument(hidden=True, metavar="[FILE.png]")] = None,
+    kind: Annotated[
+        str,
+        typer.Option(help="sym, asym, dep, human, open-set, annotators or masks.", rich_help_panel="Noise"),
+    ] = "sym",
+    rate: Annotated[
+        float | None,
+        typer.Option(
+            help="Share of wrong labels, 0 to 1; for masks the share of them.", rich_help_panel="Noise"
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Decides the draw.", rich_help_panel="Noise")] = 1,
+    generator: Annotated[
+        str | None,
+        typer.Option(
+            help="How to draw. sym: exact, exact-fast, bernoulli, redraw-over-all-classes; asym: exact, "
+            "exact-fast, bernoulli; dep: pdn, fixed-count, shared-projection; annotators: one, majority.",
+            rich_help_panel="Noise",
+        ),
+    ] = None,
+    flips: Annotated[
+        str | None,
+        typer.Option(
+            help="asym: cifar10, mnist-like, cifar100-blocks, cifar100-superclass, or pairs such as 9>1,3>5.",
+            rich_help_panel="Noise",
+        ),
+    ] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option(help="human: the official file; else the one in the cache.", rich_help_panel="Noise"),
+    ] = None,
+    key: Annotated[
+        str | None, typer.Option(help="human: the label set, e.g. worse_label.", rich_help_panel="Noise")
+    ] = None,
+    outside: Annotated[
+        str | None,
+        typer.Option(help="open-set: the data set that outside images come from.", rich_help_panel="Noise"),
+    ] = None,
+    rates: Annotated[
+        str | None,
+        typer.Option(
+            help="annotators: each one's share of errors, e.g. 0.1,0.2,0.6.", rich_help_panel="Noise"
+        ),
+    ] = None,
+    strength: Annotated[
+        float, typer.Option(help="masks: how much of the area is wrong.", rich_help_panel="Noise")
+    ] = 0.7,
+    out: Annotated[Path | None, typer.Option(help="Save the record to this .npz file.")] = None,
+    show: Annotated[
+        bool,
+        typer.Option(
+            "--show",
+            help="Draw transition matrix, rates and images to a PNG: --show FILE.png; alone, beside --out "
+            "or noise.png.",
+        ),
+    ] = False,
+) -> None:
+    """Make a data set's labels wrong: report the noise, save it, show it."""
+    if dataset.endswith(".png") and picture is not None:
+        dataset, picture = picture, dataset  # --show FILE.png before the data set
+    if picture is not None and not (show and picture.endswith(".png")):
+        _fail(f"a second name, {picture!r}, is only understood as --show FILE.png")
+    if out is not None and out.suffix != ".npz":
+        _fail(f"--out must end in .npz, got {str(out)!r}")
+    from noiseproof.datasets import DataError, load
+    from noiseproof.noise.checks import checked_choice
+
+    try:
+        chosen = checked_choice(ALIASES.get(kind, kind), KINDS, "--kind")
+        data = load(dataset, split="train")
+        noisy = _made(
+            data, chosen, Choices(rate, seed, generator, flips, file, key, outside, rates, strength)
+        )
+        _report(noisy, data)
+        if out is not None:
+            noisy.save(out)
+            typer.echo(f"saved     {out}")
+        if show:
+            target = Path(picture) if picture else out.with_suffix(".png") if out else Path("noise.png")
+            _draw(noisy, data, outside, target)
+            typer.echo(f"drawn     {target}")
+    except (DataError, ValueError, TypeError, OSError) as error:
+        _fail(str(error))
+
+
+def _made(data: "LabeledData", kind: str, choices: Choices) -> "NoisyLabels | NoisyMasks":
+    from noiseproof import noise
+
+    labels, seed = data.labels, choices.seed
+    if kind == "sym":
+        generator = choices.generator or "exact"
+        return noise.symmetric(labels, choices.needed("rate"), data.num_classes, seed, generator)
+    if kind == "asym":
+        flips = _flips(choices.flips or DEFAULT_FLIPS.get(data.name) or choices.needed("flips"))
+        generator = choices.generator or "exact"
+        return noise.asymmetric(labels, choices.needed("rate"), flips, seed, data.num_classes, generator)
+    if kind == "dep":
+        if data.images is None:
+            raise ValueError(
+                f"instance-dependent noise needs images in memory, {data.name} is read file by file"
+            )
+        generator = choices.generator or "pdn"
+        rate = choices.needed("rate")
+        return noise.instance_dependent(data.images, labels, rate, data.num_classes, seed, generator)
+    if kind == "human":
+        return _human(data, choices)
+    if kind == "open-set":
+        from noiseproof.datasets import load
+
+        pool = len(load(choices.needed("outside"), split="train"))
+        return noise.open_set(labels, choices.needed("rate"), data.num_classes, seed, pool)
+    if kind == "annotators":
+        each = [float(text) for text in choices.needed("rates").split(",")]
+        return noise.annotators(labels, each, data.num_classes, seed, choices.generator or "one")
+    if data.masks is None:
+        raise ValueError(f"{data.name} has no masks to corrupt; kinds for labels are {', '.join(KINDS[:-1])}")
+    return noise.corrupt_masks(data.masks, choices.needed("rate"), choices.strength, seed)
+
+
+def _human(data: "LabeledData", choices: Choices) -> "NoisyLabels":
+    from noiseproof import noise
+    from noiseproof.datasets import human_labels
+
+    key = choices.key or DEFAULT_KEYS.get(data.name)
+    if key is None:
+        raise ValueError(f"human labels exist for {' and '.join(DEFAULT_KEYS)}, got {data.name}")
+    coarse = key == "noisy_coarse_label"
+    clean = data.coarse_labels if coarse else data.labels
+    if clean is None:
+        raise ValueError(f"{key} needs the super-classes, which {data.name} has not")
+    if choices.file is not None:
+        noisy = noise.from_file(choices.file, key, clean)
+    else:
+        given = human_labels(f"{data.name}n", key)
+        noisy = noise.from_arrays(given.labels, given.clean, key, clean)
+    if data.uncertain is not None and len(data.uncertain):
+        typer.echo(
+            f"note: the place of {len(data.uncertain)} images of {data.name} is not certain; leave them out "
+            "when training on human labels",
+            err=True,
+        )
+    return noisy
+
+
+def _flips(text: str) -> str | dict[int, int]:
+    """A name as it is, pairs such as ``9>1,3>5`` as a mapping."""
+    if ">" not in text:
+        return text
+    try:
+        pairs = [pair.split(">") for pair in text.split(",")]
+        return {int(true_class): int(given_class) for true_class, given_class in pairs}
+    except ValueError:
+        raise ValueError(f"--flips must be a name or pairs such as 9>1,3>5, got {text!r}") from None
+
+
+def _report(noisy: "NoisyLabels | NoisyMasks", data: "LabeledData") -> None:
+    from noiseproof.noise import NoisyMasks
+
+    if isinstance(noisy, NoisyMasks):
+        typer.echo(f"{data.name}: {noisy}")
+        typer.echo(f"realised  {100 * noisy.realised_share:.2f} % of masks differ from the true ones")
+        return
+    names = _class_names(noisy, data)
+    typer.echo(f"{data.name}: {noisy}")
+    wrong = int(noisy.flipped.sum())
+    typer.echo(f"realised  {100 * noisy.realised_rate:.2f} % wrong ({wrong:,} of {len(noisy):,})")
+    rates = noisy.class_rates
+    low, high = int(rates.argmin()), int(rates.argmax())
+    typer.echo(
+        f"by class  {100 * rates[low]:.2f} % ({names[low]}) to {100 * rates[high]:.2f} % ({names[high]})"
+    )
+    typer.echo(f"commonest {_commonest_flips(noisy, names)}")
+
+
+def _commonest_flips(noisy: "NoisyLabels", names: Sequence[str], count: int = 3) -> str:
+    import numpy as np
+
+    flips = noisy.counts.copy()
+    np.fill_diagonal(flips, 0)
+    order = np.argsort(-flips, axis=None, kind="stable")[:count]
+    cells = [divmod(int(cell), noisy.num_classes) for cell in order]
+    told = [
+        f"{names[true]} > {names[given]} ({flips[true, given]:,})"
+        for true, given in cells
+        if flips[true, given]
+    ]
+    return ", ".join(told) or "no label became another"
+
+
+def _draw(noisy: "NoisyLabels | NoisyMasks", data: "LabeledData", outside: str | None, target: Path) -> None:
+    from noiseproof.noise import NoisyMasks, with_outside_images
+    from noiseproof.noise.show import draw_labels, draw_masks
+
+    if isinstance(noisy, NoisyMasks):
+        figure = draw_masks(noisy, data.images, data.name)
+    else:
+        images = data.images
+        if images is not None and noisy.outside is not None and outside is not None:
+            from noiseproof.datasets import load
+
+            others = load(outside, split="train").images
+            if others is not None and others.shape[1:] == images.shape[1:]:
+                images = with_outside_images(noisy, images, others)
+            else:
+                images = None  # images of another size cannot stand among these
+        figure = draw_labels(noisy, _class_names(noisy, data), images, data.name)
+    figure.savefig(target, dpi=110)
+
+
+def _class_names(noisy: "NoisyLabels", data: "LabeledData") -> Sequence[str]:
+    if noisy.num_classes == data.num_classes:
+        return data.class_names
+    return [f"super-class {number}" for number in range(noisy.num_classes)]
+
+
+def _fail(message: str) -> NoReturn:
+    typer.echo(f"Error: {message}", err=True)
+    raise typer.Exit(2)
