@@ -115,7 +115,9 @@ def test_normalize_is_the_formula_for_uint8_and_float():
     mean = torch.tensor(CIFAR10_MEAN, dtype=torch.float64).view(3, 1, 1)
     std = torch.tensor(CIFAR10_STD, dtype=torch.float64).view(3, 1, 1)
     expected = (images.double() / 255 - mean) / std
-    torch.testing.assert_close(normalize(images, CIFAR10_MEAN, CIFAR10_STD).double(), expected, atol=1e-6, rtol=0)
+    torch.testing.assert_close(
+        normalize(images, CIFAR10_MEAN, CIFAR10_STD).double(), expected, atol=1e-6, rtol=0
+    )
     as_float = normalize(images.float() / 255, CIFAR10_MEAN, CIFAR10_STD)
     torch.testing.assert_close(as_float.double(), expected, atol=1e-6, rtol=0)
     half = normalize(images, CIFAR10_MEAN, CIFAR10_STD, dtype=torch.bfloat16)

@@ -228,7 +228,12 @@ def reference_window(rows, columns, random):
         ratio = np.exp(random.uniform(np.log(3 / 4), np.log(4 / 3)))
         width, height = round(np.sqrt(area * ratio)), round(np.sqrt(area / ratio))
         if 0 < width <= columns and 0 < height <= rows:
-            return random.integers(0, rows - height + 1), random.integers(0, columns - width + 1), height, width
+            return (
+                random.integers(0, rows - height + 1),
+                random.integers(0, columns - width + 1),
+                height,
+                width,
+            )
     if columns / rows < 3 / 4:
         width, height = columns, round(columns / (3 / 4))
     elif columns / rows > 4 / 3:

@@ -17,8 +17,6 @@ half, a quarter or an eighth of its size, never below twice the size wanted, whi
 This module imports neither torch nor the rest of the package's data sets, so that decode workers start fast.
 """
 
-import struct
-import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -40,7 +38,6 @@ Size = tuple[int, int]  # (width, height), Pillow's order
 
 _EXIF_ORIENTATION, _UPRIGHT, _SIDES_SWAPPED = 0x0112, 1, (5, 6, 7, 8)
 _PLAIN_MODES = frozenset({"1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr", "La", "RGBa"})
-_DAMAGE = (OSError, SyntaxError, ValueError, EOFError, IndexError, struct.error, zlib.error)
 
 
 def decode_rgb(path: Path, *, at_least: Callable[[Size], Size | None] = lambda _: None) -> Image.Image:
@@ -63,10 +60,17 @@ def decode_rgb(path: Path, *, at_least: Callable[[Size], Size | None] = lambda _
                 image.draft(image.mode, _swap(smallest) if swapped else smallest)
             image.load()
             return _to_rgb(image if orientation == _UPRIGHT else ImageOps.exif_transpose(image), path)
-        except BadFileError:
+        except (BadFileError, MemoryError):
             raise
-        except _DAMAGE as error:
+        except Exception as error:  # on damaged bytes Pillow's readers raise nearly every kind
             raise BadFileError(path, "a whole image", f"a truncated or damaged one ({error})") from error
+
+
+def image_size(path: Path) -> Size:
+    """Return the (width, height) of the upright picture from its header alone."""
+    with _opened(path) as image:
+        turned = image.getexif().get(_EXIF_ORIENTATION, _UPRIGHT) in _SIDES_SWAPPED
+        return _swap(image.size) if turned else image.size
 
 
 def decode_mask(path: Path) -> NDArray[np.uint8]:
@@ -78,7 +82,7 @@ def decode_mask(path: Path) -> NDArray[np.uint8]:
             )
         try:
             return np.array(image, dtype=np.uint8)
-        except _DAMAGE as error:
+        except Exception as error:
             raise BadFileError(path, "a whole image", f"a truncated or damaged one ({error})") from error
 
 
@@ -93,7 +97,7 @@ def _opened(path: Path) -> Image.Image:
         raise BadFileError(
             path, "an image file", f"{_size(path)} bytes that no image reader knows"
         ) from error
-    except _DAMAGE as error:
+    except Exception as error:
         raise BadFileError(path, "an image file", f"a damaged one ({error})") from error
     width, height = image.size
     if width * height > MAX_PIXELS:

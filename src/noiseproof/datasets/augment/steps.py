@@ -128,8 +128,10 @@ def whole_numbers(
 
 
 def as_unit_float(images: Tensor) -> Tensor:
-    """Return images as float in 0..1: uint8 divided by 255, float as it is."""
-    return images.to(torch.float32) / 255.0 if images.dtype == torch.uint8 else images
+    """Return images as float in 0..1, of at least 32 bits: half precision is too coarse to place pixels."""
+    if images.dtype == torch.uint8:
+        return images.to(torch.float32) / 255.0
+    return images if images.dtype == torch.float64 else images.to(torch.float32)
 
 
 def as_dtype_of(images: Tensor, unit: Tensor) -> Tensor:

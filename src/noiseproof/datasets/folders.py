@@ -1,0 +1,189 @@
+"""``folder:PATH``: the user's own pictures, by class sub-folders, or pictures with masks.
+
+Classification, with or without a folder for each split::
+
+    PATH/cat/1.jpg, PATH/dog/2.png, ...
+    PATH/train/cat/1.jpg, ..., PATH/val/..., PATH/test/...
+
+Classes are the sub-folders in alphabetical order; those of ``train/`` count for every split. Files may lie in
+folders below; they are taken in the order of their paths and decoded on demand.
+
+Segmentation, again with or without split folders::
+
+    PATH/images/1.jpg, PATH/masks/1.png, ...      (or 1_mask.png, 1_segmentation.png)
+    PATH/classes.txt                              optional: one class a line
+
+Masks hold a class index a pixel, or 0 and 255. All pictures must have one size, which arrays need.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from noiseproof.datasets.decode import IMAGE_SUFFIXES, decode_mask, decode_rgb
+from noiseproof.datasets.errors import BadFileError, DataError
+from noiseproof.datasets.labeled_data import SPLITS, LabeledData
+from noiseproof.datasets.registry import PrefixSource, register_prefix
+
+SPLIT_FOLDERS = {"train": ("train",), "test": ("test",), "validation": ("validation", "val", "valid")}
+
+_MASK_ENDINGS = ("", "_mask", "_segmentation")
+_NOT_PICTURES = frozenset({"thumbs.db", "desktop.ini"})
+
+
+def read(path: Path, split: str) -> LabeledData:
+    """Read one split of a folder of pictures."""
+    if split not in SPLITS:
+        raise DataError(f"split must be one of {', '.join(SPLITS)}, got {split!r}")
+    if not path.is_dir():
+        raise DataError(f"folder:{path}: expected a folder, found {'a file' if path.exists() else 'nothing'}")
+    root = _split_folder(path, split)
+    if (root / "images").is_dir() and (root / "masks").is_dir():
+        return _read_segmentation(path, root, split)
+    return _read_classes(path, root, split)
+
+
+def _split_folder(path: Path, split: str) -> Path:
+    """Return the folder of a split; a folder without split folders is all training data."""
+    present = {
+        which: folder
+        for which, names in SPLIT_FOLDERS.items()
+        for folder in (path / name for name in names)
+        if folder.is_dir()
+    }
+    if "train" in present or len(present) > 1:
+        if split not in present:
+            names = " or ".join(f"{name}/" for name in SPLIT_FOLDERS[split])
+            raise DataError(f"folder:{path}: expected a folder {names} for the {split} split, found none")
+        return present[split]
+    if split != "train":
+        raise DataError(
+            f"folder:{path}: has no split folders, so all of it is training data; "
+            f"put it into {path.name}/train/ and the {split} data into {path.name}/{SPLIT_FOLDERS[split][0]}/"
+        )
+    return path
+
+
+def _visible(folder: Path) -> list[Path]:
+    return sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
+
+
+def _pictures(folder: Path) -> Iterator[Path]:
+    """Yield the pictures of a folder and below; any other file is an error, lest it be left out unseen."""
+    for entry in _visible(folder):
+        if entry.is_dir():
+            yield from _pictures(entry)
+        elif entry.suffix.lower() in IMAGE_SUFFIXES:
+            yield entry
+        elif entry.name.lower() not in _NOT_PICTURES:
+            known = " ".join(sorted(IMAGE_SUFFIXES))
+            raise BadFileError(entry, f"a picture ({known})", "another kind of file", "move it elsewhere")
+
+
+def _class_folders(root: Path) -> list[str]:
+    names = [entry.name for entry in _visible(root) if entry.is_dir()]
+    if not names:
+        raise DataError(f"folder:{root}: expected a sub-folder for each class, found none")
+    return names
+
+
+def _read_classes(path: Path, root: Path, split: str) -> LabeledData:
+    train = path / "train"
+    class_names = _class_folders(train if root != path and train.is_dir() else root)
+    files: list[Path] = []
+    labels: list[int] = []
+    for name in _class_folders(root):
+        if name not in class_names:
+            known = ", ".join(class_names[:10])
+            raise DataError(f"{root / name}: expected a class of train/ ({known}), found {name!r}")
+        found = list(_pictures(root / name))
+        if not found and split == "train":
+            raise DataError(f"{root / name}: expected pictures of the class, found none")
+        files += found
+        labels += [class_names.index(name)] * len(found)
+    if not files:
+        raise DataError(f"folder:{root}: expected pictures in the class folders, found none")
+    return LabeledData(
+        name=f"folder:{path.name}",
+        split=split,
+        labels=np.array(labels, dtype=np.int64),
+        class_names=tuple(class_names),
+        paths=tuple(files),
+    )
+
+
+def _read_segmentation(path: Path, root: Path, split: str) -> LabeledData:
+    pictures = list(_pictures(root / "images"))
+    masks = {file.stem: file for file in _pictures(root / "masks")}
+    if not pictures:
+        raise DataError(f"{root / 'images'}: expected pictures, found none")
+    pairs = [(picture, _mask_of(picture, masks)) for picture in pictures]
+    left_over = set(masks.values()) - {mask for _, mask in pairs}
+    if left_over:
+        raise BadFileError(min(left_over), "a picture of that name in images/", "none")
+    images, levels = [], []
+    for picture, mask in pairs:
+        images.append(np.asarray(decode_rgb(picture)))
+        levels.append(decode_mask(mask))
+        _check_sizes(picture, mask, images, levels)
+    stacked = np.stack(levels)
+    class_names = _mask_classes(path, stacked, [mask for _, mask in pairs])
+    if len(class_names) == 2:
+        stacked = (stacked > 0).astype(np.uint8)
+    return LabeledData(
+        name=f"folder:{path.name}",
+        split=split,
+        labels=np.zeros(len(pairs), dtype=np.int64),
+        class_names=class_names,
+        images=np.stack(images),
+        masks=stacked,
+    )
+
+
+def _mask_of(picture: Path, masks: dict[str, Path]) -> Path:
+    for ending in _MASK_ENDINGS:
+        if picture.stem + ending in masks:
+            return masks[picture.stem + ending]
+    raise BadFileError(picture, f"its mask masks/{picture.stem}.png", "no such file")
+
+
+def _check_sizes(
+    picture: Path, mask: Path, images: list[NDArray[np.uint8]], levels: list[NDArray[np.uint8]]
+) -> None:
+    size, first = images[-1].shape[:2], images[0].shape[:2]
+    if size != first:
+        expected = f"{first[1]}x{first[0]} like the first picture"
+        raise BadFileError(picture, expected, f"{size[1]}x{size[0]}", "resize pictures and masks to one size")
+    if levels[-1].shape != size:
+        found = f"{levels[-1].shape[1]}x{levels[-1].shape[0]}"
+        raise BadFileError(mask, f"the size of its picture, {size[1]}x{size[0]}", found)
+
+
+def _mask_classes(path: Path, masks: NDArray[np.uint8], files: list[Path]) -> tuple[str, ...]:
+    listed = path / "classes.txt"
+    names: tuple[str, ...] = ()
+    if listed.is_file():
+        names = tuple(
+            line.strip() for line in listed.read_text(encoding="utf-8-sig").split("\n") if line.strip()
+        )
+    present = np.unique(masks)
+    if set(present.tolist()) <= {0, 255}:
+        return names if len(names) == 2 else ("background", "foreground")
+    count = len(names) or int(present.max()) + 1
+    if present.max() >= count or (not names and count > 64):
+        worst = int(np.argmax(masks.reshape(len(masks), -1).max(axis=1)))
+        expected = f"class indices 0..{count - 1}" if names else "class indices (or only 0 and 255)"
+        advice = "name more classes in classes.txt" if names else "name the classes in classes.txt"
+        raise BadFileError(files[worst], expected, f"the level {present.max()}", advice)
+    return names or tuple(str(index) for index in range(max(2, count)))
+
+
+register_prefix(
+    PrefixSource(
+        prefix="folder",
+        description="class sub-folders (below train/, val/, test/ if there), or images/ and masks/",
+        read=read,
+    )
+)

@@ -1,0 +1,201 @@
+"""``folder:`` and ``csv:``: the user's own data, and every way it can be wrong."""
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from noiseproof.datasets import csv_file, folders
+from noiseproof.datasets.errors import BadFileError, DataError
+from noiseproof.datasets.registry import load
+
+
+def picture(path, size=(10, 8), mode="RGB"):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.new(mode, size).save(path)
+    return path
+
+
+def test_class_folders_without_splits(tmp_path):
+    for name in ("dog/2.png", "cat/b/1.jpg", "cat/a.JPEG", "zebra/3.webp"):
+        picture(tmp_path / name)
+    (tmp_path / "cat" / ".DS_Store").write_text("")
+    (tmp_path / "cat" / "Thumbs.db").write_text("")
+    data = load(f"folder:{tmp_path}")
+    assert data.class_names == ("cat", "dog", "zebra")
+    assert data.labels.tolist() == [0, 0, 1, 2]
+    assert [path.relative_to(tmp_path).as_posix() for path in data.paths] == [
+        "cat/a.JPEG",
+        "cat/b/1.jpg",
+        "dog/2.png",
+        "zebra/3.webp",
+    ]
+    with pytest.raises(DataError, match="has no split folders, so all of it is training data"):
+        load(f"folder:{tmp_path}", "test")
+
+
+def test_class_folders_below_split_folders_share_the_classes_of_train(tmp_path):
+    for name in (
+        "train/a/1.png",
+        "train/b/1.png",
+        "train/c/1.png",
+        "val/b/2.png",
+        "test/c/3.png",
+        "test/a/3.png",
+    ):
+        picture(tmp_path / name)
+    assert load(f"folder:{tmp_path}", "train").labels.tolist() == [0, 1, 2]
+    assert load(f"folder:{tmp_path}", "validation").labels.tolist() == [1]
+    assert load(f"folder:{tmp_path}", "test").labels.tolist() == [0, 2]
+    assert load(f"folder:{tmp_path}", "test").class_names == ("a", "b", "c")
+    picture(tmp_path / "test/d/1.png")
+    with pytest.raises(DataError, match=r"test/d: expected a class of train/ \(a, b, c\), found 'd'"):
+        load(f"folder:{tmp_path}", "test")
+
+
+def test_what_is_wrong_with_a_folder_is_named(tmp_path):
+    with pytest.raises(DataError, match="expected a folder, found nothing"):
+        folders.read(tmp_path / "gone", "train")
+    with pytest.raises(DataError, match="expected a sub-folder for each class, found none"):
+        folders.read(tmp_path, "train")
+    picture(tmp_path / "a/1.png")
+    (tmp_path / "b").mkdir()
+    with pytest.raises(DataError, match="b: expected pictures of the class, found none"):
+        folders.read(tmp_path, "train")
+    (tmp_path / "b" / "notes.heic").write_text("")
+    with pytest.raises(
+        BadFileError, match=r"notes.heic: expected a picture .* found another kind of file; move it"
+    ):
+        folders.read(tmp_path, "train")
+    picture(tmp_path / "set/train/a/1.png")
+    with pytest.raises(
+        DataError, match=r"expected a folder validation/ or val/ or valid/ for the validation split"
+    ):
+        folders.read(tmp_path / "set", "validation")
+    with pytest.raises(DataError, match="split must be one of train, test, validation, got 'dev'"):
+        folders.read(tmp_path, "dev")
+
+
+def write_mask(path, numbers):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(numbers).save(path)
+
+
+@pytest.mark.parametrize("ending", ["", "_mask", "_segmentation"])
+def test_images_with_binary_masks(tmp_path, ending):
+    for number in range(3):
+        picture(tmp_path / f"images/{number}.jpg", (10, 8))
+        mask = np.zeros((8, 10), dtype=np.uint8)
+        mask[number] = 255
+        write_mask(tmp_path / f"masks/{number}{ending}.png", mask)
+    data = load(f"folder:{tmp_path}")
+    assert data.images.shape == (3, 8, 10, 3)
+    assert data.class_names == ("background", "foreground")
+    assert [np.flatnonzero(mask.any(axis=1)).tolist() for mask in data.masks] == [[0], [1], [2]]
+    assert set(np.unique(data.masks)) == {0, 1}
+
+
+def test_images_with_masks_of_several_classes(tmp_path):
+    picture(tmp_path / "train/images/1.png", (4, 4))
+    write_mask(tmp_path / "train/masks/1.png", np.array([[0, 1, 2, 3]] * 4, dtype=np.uint8))
+    assert load(f"folder:{tmp_path}").class_names == ("0", "1", "2", "3")
+    (tmp_path / "classes.txt").write_text("sky\nsea\nland\ncloud\nbird\n")
+    assert load(f"folder:{tmp_path}").class_names == ("sky", "sea", "land", "cloud", "bird")
+    (tmp_path / "classes.txt").write_text("sky\nsea\n\n")
+    with pytest.raises(
+        BadFileError, match=r"1.png: expected class indices 0..1, found the level 3; name more"
+    ):
+        load(f"folder:{tmp_path}")
+
+
+def test_two_classes_stored_as_zero_and_one(tmp_path):
+    picture(tmp_path / "images/1.png", (4, 4))
+    write_mask(tmp_path / "masks/1.png", np.array([[0, 1, 0, 1]] * 4, dtype=np.uint8))
+    assert load(f"folder:{tmp_path}").masks[0, 0].tolist() == [0, 1, 0, 1]
+
+
+def test_what_is_wrong_with_masks_is_named(tmp_path):
+    picture(tmp_path / "images/1.png", (4, 4))
+    picture(tmp_path / "images/2.png", (4, 4))
+    write_mask(tmp_path / "masks/1.png", np.zeros((4, 4), dtype=np.uint8))
+    with pytest.raises(BadFileError, match=r"2.png: expected its mask masks/2.png, found no such file"):
+        load(f"folder:{tmp_path}")
+    write_mask(tmp_path / "masks/2.png", np.zeros((4, 5), dtype=np.uint8))
+    with pytest.raises(BadFileError, match=r"2.png: expected the size of its picture, 4x4, found 5x4"):
+        load(f"folder:{tmp_path}")
+    write_mask(tmp_path / "masks/2.png", np.full((4, 4), 200, dtype=np.uint8))
+    with pytest.raises(
+        BadFileError, match=r"2.png: expected class indices \(or only 0 and 255\), found the level 200"
+    ):
+        load(f"folder:{tmp_path}")
+    write_mask(tmp_path / "masks/2.png", np.zeros((4, 4), dtype=np.uint8))
+    write_mask(tmp_path / "masks/3.png", np.zeros((4, 4), dtype=np.uint8))
+    with pytest.raises(BadFileError, match=r"3.png: expected a picture of that name in images/, found none"):
+        load(f"folder:{tmp_path}")
+    (tmp_path / "masks/3.png").unlink()
+    picture(tmp_path / "images/2.png", (6, 4))
+    with pytest.raises(BadFileError, match=r"2.png: expected 4x4 like the first picture, found 6x4; resize"):
+        load(f"folder:{tmp_path}")
+
+
+# CSV ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def pictures(tmp_path):
+    for name in ("p/1.jpg", "p/2.png", "p/with, comma.png"):
+        picture(tmp_path / name)
+    return tmp_path
+
+
+def test_names_relative_paths_and_quotes(pictures):
+    absolute = picture(pictures / "elsewhere" / "4.png")
+    (pictures / "mine.csv").write_text(
+        f'﻿path,label,remark\np/1.jpg,dog,x\r\n"p/with, comma.png",cat,\n{absolute},dog,"two\nlines"\n',
+        encoding="utf-8",
+    )
+    data = load(f"csv:{pictures / 'mine.csv'}")
+    assert data.class_names == ("cat", "dog")
+    assert data.labels.tolist() == [1, 0, 1]
+    assert data.paths == (pictures / "p/1.jpg", pictures / "p/with, comma.png", absolute)
+
+
+def test_whole_numbers_are_class_indices_and_splits_are_kept_apart(pictures):
+    (pictures / "mine.csv").write_text("label,split,path\n3,train,p/1.jpg\n10,test,p/2.png\n")
+    train, test = load(f"csv:{pictures / 'mine.csv'}"), load(f"csv:{pictures / 'mine.csv'}", "test")
+    assert train.labels.tolist() == [3]
+    assert test.labels.tolist() == [10]
+    assert train.num_classes == test.num_classes == 11
+    with pytest.raises(DataError, match="expected rows of the validation split, found only test, train"):
+        load(f"csv:{pictures / 'mine.csv'}", "validation")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", r"columns path and label on line 1, found ''"),
+        ("file,label\np/1.jpg,a\n", r"columns path and label on line 1, found 'file,label'"),
+        ("path,label\n", "at least one row below the header, found none"),
+        ("path,label\np/1.jpg,a\np/9.jpg,b\n", r"the file of line 3, found no file .*9.jpg"),
+        ("path,label\np/1.jpg\n", "as many fields as the header on line 2"),
+        ("path,label\np/1.jpg,a,b\n", "as many fields as the header on line 2"),
+        ("path,label\np/1.jpg,\n", "a path and a label on line 2, found path 'p/1.jpg', label ''"),
+        ("path,label\nmine.csv,a\n", "a picture on line 2, found 'mine.csv'"),
+        ("path,label,split\np/1.jpg,a,dev\n", "split train, test, validation on line 2, found 'dev'"),
+        ("path,label\np/1.jpg,123456\n", "class indices below 100000, found 123456"),
+    ],
+)
+def test_what_is_wrong_with_a_csv_is_named_with_its_line(pictures, text, message):
+    path = pictures / "mine.csv"
+    path.write_text(text)
+    with pytest.raises(BadFileError, match=message) as caught:
+        csv_file.read(path, "train")
+    assert caught.value.path == path
+
+
+def test_bytes_that_are_not_text(pictures):
+    path = pictures / "mine.csv"
+    path.write_bytes(b"path,label\np/1.jpg,\xff\xfe\n")
+    with pytest.raises(BadFileError, match="expected UTF-8 CSV text"):
+        csv_file.read(path, "train")
+    with pytest.raises(DataError, match="expected a CSV file, found a folder"):
+        csv_file.read(pictures, "train")
