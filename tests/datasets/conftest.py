@@ -117,8 +117,3 @@ def make_rows() -> Callable[..., Any]:
         return Rows(np.stack(labels, axis=1), images)
 
     return make
-
-
-def as_planes(images: np.ndarray) -> np.ndarray:
-    """The official row order: all red, all green, all blue."""
-    return np.ascontiguousarray(images.transpose(0, 3, 1, 2).reshape(len(images), 3072))

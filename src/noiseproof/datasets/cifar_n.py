@@ -36,7 +36,9 @@ class LabelFile:
         default_key: the label set that :func:`noiseproof.datasets.load` gives.
         wrong_labels: how many labels of each set differ from the clean ones in the official file, by key.
         clean_of: label sets that are compared with another entry than ``clean_key``.
-        num_classes: by key, where it is not that of the images.
+        num_classes: of each entry that is read, by key.
+        count: how many labels each entry has.
+        may_lack_images: the images may have been read in a form that leaves some of their places uncertain.
     """
 
     name: str
@@ -48,6 +50,8 @@ class LabelFile:
     wrong_labels: Mapping[str, int]
     clean_of: Mapping[str, str]
     num_classes: Mapping[str, int]
+    count: int = 50_000
+    may_lack_images: bool = False
 
     @property
     def where(self) -> str:
@@ -78,7 +82,9 @@ CIFAR10N = LabelFile(
         "worse_label": 20_104,
     },
     clean_of={},
-    num_classes={},
+    num_classes=dict.fromkeys(
+        ("clean_label", "aggre_label", "random_label1", "random_label2", "random_label3", "worse_label"), 10
+    ),
 )
 CIFAR100N = LabelFile(
     name="cifar100n",
@@ -94,7 +100,8 @@ CIFAR100N = LabelFile(
     default_key="noisy_label",
     wrong_labels={"noisy_label": 20_100, "noisy_coarse_label": 13_202},
     clean_of={"noisy_coarse_label": "clean_coarse_label"},
-    num_classes={"noisy_coarse_label": 20, "clean_coarse_label": 20},
+    num_classes={"clean_label": 100, "noisy_label": 100, "clean_coarse_label": 20, "noisy_coarse_label": 20},
+    may_lack_images=True,
 )
 
 
@@ -156,8 +163,7 @@ def prepare(file: LabelFile, origin: Path | None, folder: Path) -> None:
         path = _locate(file, origin, folder)
         sets = human_label_files.read(path)
         _check(file, path, sets)
-        wanted = {file.clean_key, *file.clean_of.values(), *file.wrong_labels}
-        arrays = {key: sets[key].astype(np.uint8) for key in sorted(wanted)}
+        arrays = {key: sets[key].astype(np.uint8) for key in file.num_classes}
         cache.write(new, arrays, source=file.remote.url if origin is None else str(origin))
     if origin is None:
         download.discard(cache.downloads_of(folder))
@@ -176,17 +182,13 @@ def _locate(file: LabelFile, origin: Path | None, folder: Path) -> Path:
 
 
 def _check(file: LabelFile, path: Path, sets: Mapping[str, NDArray[np.int64]]) -> None:
-    needed = [file.clean_key, *file.clean_of.values(), *file.wrong_labels]
-    missing = [key for key in needed if key not in sets]
+    needed = ", ".join(file.num_classes)
+    missing = [key for key in file.num_classes if key not in sets]
     if missing:
-        raise BadFileError(
-            path, f"the label sets {', '.join(needed)}", f"no {', '.join(missing)}", file.where
-        )
-    count = next(facts.count for facts in file.images.facts if facts.split == "train")
-    for key in needed:
-        num_classes = file.num_classes.get(key, 10 if file.images is cifar10.SOURCE else 100)
-        if sets[key].shape != (count,):
-            raise BadFileError(path, f"{count} labels in {key!r}", f"{len(sets[key])}")
+        raise BadFileError(path, f"the label sets {needed}", f"no {', '.join(missing)}", file.where)
+    for key, num_classes in file.num_classes.items():
+        if sets[key].shape != (file.count,):
+            raise BadFileError(path, f"{file.count} labels in {key!r}", f"{len(sets[key])}")
         if sets[key].min() < 0 or sets[key].max() >= num_classes:
             found = f"{sets[key].min()}..{sets[key].max()}"
             raise BadFileError(path, f"labels in 0..{num_classes - 1} in {key!r}", found)
@@ -241,7 +243,7 @@ def _register(file: LabelFile, description: str) -> Source:
             facts=tuple(
                 SplitFacts(facts.split, facts.count, facts.image_shape)
                 for facts in file.images.facts
-                if facts.split == "test" or file.images is cifar10.SOURCE
+                if facts.split == "test" or not file.may_lack_images
             ),
         )
     )

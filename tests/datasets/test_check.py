@@ -1,0 +1,144 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from noiseproof import datasets
+from noiseproof.datasets import (
+    LabeledData,
+    NotInCacheError,
+    PrefixSource,
+    Source,
+    UnknownDataError,
+    cache,
+    registry,
+)
+from noiseproof.datasets.check import Report, check
+from noiseproof.datasets.registry import SplitFacts
+
+Filler = Callable[..., None]
+
+
+def said(report: Report, subject: str) -> tuple[str, str]:
+    (finding,) = [finding for finding in report.findings if finding.subject == subject]
+    return finding.level, finding.text
+
+
+@pytest.fixture
+def fill(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Filler:
+    """Put a made-up set of two splits, 3 classes, 2×2 grey images into a cache."""
+    monkeypatch.setattr(registry, "_sources", {})
+
+    def read(folder: Path, split: str) -> LabeledData:
+        labels = np.array(cache.read_array(folder, f"{split}_labels"))
+        images = cache.read_array(folder, f"{split}_images")
+        return LabeledData("mine", split, labels, ("a", "b", "c"), images=images)
+
+    facts = (SplitFacts("train", 6, (2, 2, 1)), SplitFacts("test", 3, (2, 2, 1)))
+    datasets.register(Source("mine", "d", ("train", "test"), "f", "w", lambda *_: None, read, facts=facts))
+
+    def fill(**changes: np.ndarray) -> None:
+        arrays = {
+            "train_labels": np.array([0, 1, 2, 0, 1, 2]),
+            "train_images": np.arange(24, dtype=np.uint8).reshape(6, 2, 2, 1),
+            "test_labels": np.array([0, 1, 2]),
+            "test_images": np.arange(100, 112, dtype=np.uint8).reshape(3, 2, 2, 1),
+        }
+        with cache.replacing(tmp_path / "mine") as new:
+            cache.write(new, {**arrays, **changes}, source="the test")
+
+    return fill
+
+
+def test_a_sound_set(fill: Filler, tmp_path: Path) -> None:
+    fill()
+    report = check("mine", root=tmp_path)
+    assert report.is_sound
+    assert {finding.level for finding in report.findings} == {"fine"}
+    assert said(report, "checksums") == ("fine", "4 arrays are as they were written")
+    assert said(report, "train count") == ("fine", "6")
+    assert said(report, "test image shape") == ("fine", "(2, 2, 1)")
+    assert said(report, "train label range") == ("fine", "0..2")
+    assert said(report, "train class balance") == ("fine", "2 a class (3 classes)")
+    assert said(report, "train and test") == ("fine", "0 test images are also in train")
+    data = datasets.load("mine", root=tmp_path)
+    assert said(report, "train fingerprint") == ("fine", data.fingerprint)
+
+
+def test_what_differs_from_the_facts_is_a_fault(fill: Filler, tmp_path: Path) -> None:
+    fill(test_labels=np.array([0, 1]), test_images=np.zeros((2, 3, 3, 1), np.uint8))
+    report = check("mine", root=tmp_path)
+    assert not report.is_sound
+    assert said(report, "test count") == ("fault", "expected 3, found 2")
+    assert said(report, "test image shape") == ("fault", "expected (2, 2, 1), found (3, 3, 1)")
+    assert said(report, "test classes") == ("note", "1 have no sample: c")
+
+
+def test_labels_out_of_range_are_a_fault(fill: Filler, tmp_path: Path) -> None:
+    fill(test_labels=np.array([0, 1, 3]))
+    report = check("mine", root=tmp_path)
+    level, text = said(report, "test")
+    assert level == "fault"
+    assert "must lie in 0..2" in text
+
+
+def test_doubles_are_notes(fill: Filler, tmp_path: Path) -> None:
+    images = np.arange(24, dtype=np.uint8).reshape(6, 2, 2, 1)
+    images[5] = images[0]
+    fill(train_images=images, test_images=images[[0, 1, 0]])
+    report = check("mine", root=tmp_path)
+    assert report.is_sound
+    assert said(report, "train doubles") == ("note", "1 images repeat another of this split")
+    assert said(report, "test doubles") == ("note", "1 images repeat another of this split")
+    assert said(report, "train and test") == ("note", "3 test images are also in train")
+
+
+def test_a_changed_byte_in_the_cache_is_a_fault(fill: Filler, tmp_path: Path) -> None:
+    fill()
+    path = tmp_path / "mine" / "train_images.npy"
+    path.write_bytes(path.read_bytes()[:-1] + b"?")
+    level, text = said(check("mine", root=tmp_path), "checksums")
+    assert level == "fault"
+    assert "train_images.npy: expected sha256" in text
+
+
+def test_what_is_not_there_cannot_be_checked(fill: Filler, tmp_path: Path) -> None:
+    with pytest.raises(NotInCacheError):
+        check("mine", root=tmp_path)
+    with pytest.raises(UnknownDataError):
+        check("nothing", root=tmp_path)
+
+
+def test_files_and_masks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(registry, "_prefixes", {})
+    for index, shade in enumerate((10, 10, 200)):
+        Image.new("L", (4, 4), shade).save(tmp_path / f"{index}.png")
+    paths = tuple(tmp_path / f"{index}.png" for index in range(3))
+
+    def read_files(_path: Path, split: str) -> LabeledData:
+        if split != "train":
+            raise datasets.DataError("no such split")
+        return LabeledData("own", split, np.array([0, 1, 1]), ("a", "b"), paths=paths)
+
+    def read_masks(_path: Path, split: str) -> LabeledData:
+        masks = np.zeros((3, 4, 4), np.uint8)
+        masks[0] = 1
+        masks[1] = 5 if split == "test" else 1
+        return LabeledData("own", split, np.zeros(3, np.int64), ("back", "front"), paths=paths, masks=masks)
+
+    datasets.register_prefix(PrefixSource("files", "d", read_files))
+    datasets.register_prefix(PrefixSource("masks", "d", read_masks))
+    report = check("files:here")
+    assert report.is_sound
+    assert said(report, "train files") == ("fine", "all 3 are there")
+    assert said(report, "train doubles") == ("note", "1 images repeat another of this split")
+    report = check("masks:here")
+    assert said(report, "train mask values") == ("fine", "0..1 (2 classes)")
+    assert said(report, "test mask values") == ("fault", "0..5 (2 classes)")
+    assert said(report, "train masks") == ("note", "1 have no foreground at all")
+    paths[1].unlink()
+    level, text = said(check("files:here"), "train files")
+    assert level == "fault"
+    assert text.startswith("1 of 3 files are missing, the first")

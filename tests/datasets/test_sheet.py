@@ -1,0 +1,51 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from noiseproof.datasets import LabeledData, sheet
+
+
+def make(shape: tuple[int, int, int], count: int = 5, **more: object) -> LabeledData:
+    images = np.full((count, *shape), 200, dtype=np.uint8)
+    labels = np.arange(count) % 2
+    return LabeledData("mine", "train", labels, ("a", "a very long name of a class"), images=images, **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("shape", [(8, 8, 1), (32, 32, 3), (28, 20, 1), (300, 200, 3)])
+def test_any_size_fits(shape: tuple[int, int, int]) -> None:
+    page = sheet.draw(make(shape), count=5, columns=3)
+    assert page.size == (4 + 3 * 100, 4 + 2 * 114)
+    assert page.getpixel((4 + 48, 4 + 48)) == (200, 200, 200)
+
+
+def test_small_images_keep_their_pixels() -> None:
+    images = np.random.RandomState(0).randint(0, 256, (1, 8, 8, 3)).astype(np.uint8)
+    data = LabeledData("mine", "train", np.zeros(1, np.int64), ("a",), images=images)
+    page = np.asarray(sheet.draw(data, count=1))
+    assert np.array_equal(page[4 + 6 : 100 : 12, 4 + 6 : 100 : 12], images[0])
+
+
+def test_masks_are_tinted() -> None:
+    masks = np.zeros((5, 32, 32), np.uint8)
+    masks[:, :16] = 1
+    page = sheet.draw(make((32, 32, 3), masks=masks), count=1)
+    red, green, _ = page.getpixel((52, 20))  # type: ignore[misc]
+    assert red > 200 > green
+    assert page.getpixel((52, 90)) == (200, 200, 200)
+
+
+def test_files_are_opened(tmp_path: Path) -> None:
+    Image.new("L", (10, 20), 77).save(tmp_path / "a.png")
+    data = LabeledData("mine", "train", np.zeros(1, np.int64), ("a",), paths=(tmp_path / "a.png",))
+    assert sheet.draw(data).getpixel((52, 52)) == (77, 77, 77)
+
+
+def test_classes_take_turns_and_seeds_differ() -> None:
+    labels = np.random.RandomState(0).randint(0, 5, 1000)
+    chosen = sheet.choose(labels, 20, seed=1)
+    assert np.bincount(labels[chosen]).tolist() == [4] * 5
+    assert np.array_equal(labels[chosen], np.sort(labels[chosen]))
+    assert not np.array_equal(chosen, sheet.choose(labels, 20, seed=2))
+    assert len(sheet.choose(labels[:7], 20, seed=1)) == 7
