@@ -1,4 +1,7 @@
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -44,6 +47,24 @@ def test_a_failure_of_the_first_filling_leaves_nothing(tmp_path: Path) -> None:
         raise RuntimeError
     assert list(tmp_path.iterdir()) == []
     assert not cache.is_filled(tmp_path / "set")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
+def test_a_process_killed_half_way_leaves_what_was_there(tmp_path: Path) -> None:
+    fill(tmp_path / "set", np.arange(10))
+    program = f"""
+import os, signal
+from pathlib import Path
+import numpy as np
+from noiseproof.datasets import cache
+with cache.replacing(Path({str(tmp_path)!r}) / "set") as new:
+    cache.write(new, {{"values": np.zeros(3)}}, source="the test")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == -signal.SIGKILL
+    assert cache.read_array(tmp_path / "set", "values").tolist() == list(range(10))
+    fill(tmp_path / "set", np.arange(4))
+    assert cache.read_array(tmp_path / "set", "values").tolist() == list(range(4))
 
 
 def test_a_new_filling_takes_the_place_of_the_old_and_old_maps_stay_readable(tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -79,9 +80,41 @@ def test_what_differs_from_the_facts_is_a_fault(fill: Filler, tmp_path: Path) ->
 def test_labels_out_of_range_are_a_fault(fill: Filler, tmp_path: Path) -> None:
     fill(test_labels=np.array([0, 1, 3]))
     report = check("mine", root=tmp_path)
-    level, text = said(report, "test")
+    level, text = said(report, "test split")
     assert level == "fault"
     assert "must lie in 0..2" in text
+
+
+def test_a_split_that_was_never_read_in_is_a_note(fill: Filler, tmp_path: Path) -> None:
+    fill()
+    source = registry.find("mine")
+
+    def read(folder: Path, split: str) -> LabeledData:
+        if split == "validation":
+            raise datasets.DataError("mine was read in without a validation split")
+        return source.read(folder, split)
+
+    registry._sources["mine"] = replace(source, splits=("train", "test", "validation"), read=read)
+    assert said(check("mine", root=tmp_path), "validation split")[0] == "fault"
+    arrays = {
+        name: np.array(cache.read_array(tmp_path / "mine", name)) for name in cache.verify(tmp_path / "mine")
+    }
+    with cache.replacing(tmp_path / "mine") as new:
+        cache.write(new, arrays, source="the test", facts={"splits": ["train", "test"]})
+    report = check("mine", root=tmp_path)
+    assert said(report, "validation split") == ("note", "mine was read in without a validation split")
+    assert report.is_sound
+
+
+def test_the_users_own_data_without_any_split_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_prefixes", {})
+
+    def read(_path: Path, _split: str) -> LabeledData:
+        raise datasets.DataError("nothing here")
+
+    datasets.register_prefix(PrefixSource("files", "d", read))
+    report = check("files:here")
+    assert said(report, "splits") == ("fault", "none can be read")
 
 
 def test_doubles_are_notes(fill: Filler, tmp_path: Path) -> None:
@@ -132,6 +165,7 @@ def test_files_and_masks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
     datasets.register_prefix(PrefixSource("masks", "d", read_masks))
     report = check("files:here")
     assert report.is_sound
+    assert said(report, "test split") == ("note", "no such split")
     assert said(report, "train files") == ("fine", "all 3 are there")
     assert said(report, "train doubles") == ("note", "1 images repeat another of this split")
     report = check("masks:here")

@@ -69,7 +69,10 @@ def list_sets(
         if name is not None:
             _describe(registry.find(name), root)
             return
-        table = Table("name", "what it is", "form", "in the cache", header_style="bold")
+        table = Table(header_style="bold")
+        table.add_column("name", overflow="fold", no_wrap=False)
+        for heading in ("what it is", "form", "in the cache"):
+            table.add_column(heading)
         for source in datasets.sources():
             table.add_row(source.name, source.description, source.form, _state(source, root))
         for own in datasets.prefix_sources():
@@ -165,7 +168,7 @@ def check(name: Name, root: Root = None) -> None:
         table.add_row(signs[finding.level], finding.subject, finding.text)
     _print_table(table)
     if not report.is_sound:
-        typer.secho(f"error: {name} is not sound; fetch it again", err=True, fg=typer.colors.RED)
+        typer.secho(f"error: {name} is not sound", err=True, fg=typer.colors.RED)
         raise typer.Exit(1)
 
 

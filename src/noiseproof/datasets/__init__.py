@@ -14,6 +14,12 @@ from noiseproof.datasets import fashion_mnist  # noqa: F401
 from noiseproof.datasets import cifar10  # noqa: F401
 from noiseproof.datasets import cifar100  # noqa: F401
 from noiseproof.datasets.cifar_n import HumanLabels, human_labels
+from noiseproof.datasets import webvision  # noqa: F401
+from noiseproof.datasets import animal10n  # noqa: F401
+from noiseproof.datasets import clothing1m  # noqa: F401
+from noiseproof.datasets import isic2017  # noqa: F401
+from noiseproof.datasets import folders  # noqa: F401
+from noiseproof.datasets import csv_file  # noqa: F401
 # isort: on
 
 from noiseproof.datasets.errors import (

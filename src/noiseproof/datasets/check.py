@@ -6,7 +6,7 @@ A *fault* is something that should not be; a *note* is something true of the dat
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -57,22 +57,27 @@ def check(name: str, *, root: Path | str | None = None) -> Report:
         ['35 to 37 a class (10 classes)']
     """
     findings: list[Finding] = []
-    is_registered = ":" not in name
     facts = {}
-    if is_registered:
+    present: Collection[str] = ()
+    expected: Collection[str] = SPLITS
+    if ":" not in name:
         source = registry.find(name)
         facts = {known.split: known for known in source.facts}
-        registry.load(name, source.splits[0], root=root)  # a set that is not here is the caller's to know
+        present = expected = source.splits
         if not source.embedded:
-            findings.append(_checksums(cache.folder_of(name, root)))
+            folder = registry.filled_folder(source, root)
+            present = cache.manifest_of(folder)["facts"].get("splits", source.splits)
+            findings.append(_checksums(folder))
     splits: dict[str, LabeledData] = {}
-    for split in source.splits if is_registered else SPLITS:
+    for split in expected:
         try:
             splits[split] = registry.load(name, split, root=root)
         except (DataError, OSError, ValueError) as error:
-            if not is_registered and splits:
-                continue  # the user's own data need not have every split
-            findings.append(Finding("fault", split, str(error)))
+            # A split that was never there is worth a note; one that is there and cannot be read is a fault.
+            is_absent = split not in present and type(error) is DataError
+            findings.append(Finding("note" if is_absent else "fault", f"{split} split", str(error)))
+    if not splits:
+        findings.append(Finding("fault", "splits", "none can be read"))
     for split, data in splits.items():
         findings += _look_at(data, facts.get(split))
     findings += _doubles(splits)

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from noiseproof.datasets import cache, cifar10, cifar100, download, fingerprint, human_label_files
+from noiseproof.datasets import cache, cifar10, cifar100, download, fingerprint, human_label_files, registry
 from noiseproof.datasets.errors import BadFileError, DataError, NotInCacheError, UnavailableError
 from noiseproof.datasets.labeled_data import LabeledData
 from noiseproof.datasets.registry import Source, SplitFacts, register
@@ -141,12 +141,7 @@ def human_labels(name: str, key: str | None = None, *, root: Path | str | None =
     chosen = key or file.default_key
     if chosen not in file.wrong_labels:
         raise DataError(f"{name} has the label sets {', '.join(file.wrong_labels)}, not {chosen!r}")
-    folder = cache.folder_of(name, root)
-    if not cache.is_filled(folder):
-        raise NotInCacheError(
-            f"{name} is not in the cache ({folder}); get it with: noiseproof data get {name}\n{file.where}"
-        )
-    return _cached_labels(file, folder, chosen)
+    return _cached_labels(file, registry.filled_folder(registry.find(name), root), chosen)
 
 
 def _cached_labels(file: LabelFile, folder: Path, key: str) -> HumanLabels:

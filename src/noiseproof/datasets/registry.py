@@ -41,7 +41,8 @@ class Source:
     Attributes:
         name: as the user types it.
         description: what it is, in one line.
-        splits: the splits it has, a subset of train, test, validation.
+        splits: the splits it has, a subset of train, test, validation. A copy that lacks some of them lists
+            those it has as ``splits`` among the facts of its manifest.
         form: how the data lies in the cache, in plain words.
         where: where it comes from and which ``--from`` it takes, in plain words.
         prepare: ``(from_path or None, cache folder of this set)``; fills the cache atomically, see
@@ -144,12 +145,19 @@ def load(name: str, split: str = "train", *, root: Path | str | None = None) -> 
     source = find(name)
     if split not in source.splits:
         raise DataError(f"{name} has the splits {', '.join(source.splits)}, not {split!r}")
-    folder = cache.folder_of(name, root)
-    if not source.embedded and not cache.is_filled(folder):
-        raise NotInCacheError(
-            f"{name} is not in the cache ({folder}); get it with: noiseproof data get {name}\n{source.where}"
-        )
+    folder = cache.folder_of(name, root) if source.embedded else filled_folder(source, root)
     return source.read(folder, split)
+
+
+def filled_folder(source: Source, root: Path | str | None = None) -> Path:
+    """Return the folder of a set in the cache; if it is not there, say how to get it."""
+    folder = cache.folder_of(source.name, root)
+    if not cache.is_filled(folder):
+        raise NotInCacheError(
+            f"{source.name} is not in the cache ({folder}); "
+            f"get it with: noiseproof data get {source.name}\n{source.where}"
+        )
+    return folder
 
 
 def get(
