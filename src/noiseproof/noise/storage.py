@@ -103,9 +103,10 @@ def checked_array(
 def _arrays(path: FilePath, form: str, required: set[str], optional: set[str]) -> dict[str, NDArray[Any]]:
     needed = {DESCRIPTION, *required}
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise ValueError("it holds one bare array")
+        archive = np.load(path, allow_pickle=False)
+        if not isinstance(archive, np.lib.npyio.NpzFile):
+            raise ValueError("it holds one bare array")
+        with archive:
             names = set(archive.files)
             if missing := needed - names:
                 raise ValueError(f"there is no {', '.join(sorted(missing))} in it")

@@ -1,0 +1,68 @@
+"""Short names of noise."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from noiseproof.noise import NoiseName, parse_name
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("clean", NoiseName("clean")),
+        ("sym-0.8", NoiseName("sym", 0.8)),
+        ("asym-0.4", NoiseName("asym", 0.4)),
+        ("dep-0.4", NoiseName("dep", 0.4)),
+        ("real", NoiseName("real")),
+        ("open-0.2", NoiseName("open", 0.2)),
+        ("masks-0.7-0.7", NoiseName("masks", 0.7, 0.7)),
+        ("sym-.2", NoiseName("sym", 0.2)),
+        ("sym-1", NoiseName("sym", 1.0)),
+    ],
+)
+def test_names(name, expected):
+    assert parse_name(name) == expected
+    assert parse_name(str(expected)) == expected
+    assert hash(parse_name(name)) == hash(expected)
+
+
+@given(st.sampled_from(["sym", "asym", "dep", "open"]), st.integers(0, 1000))
+def test_there_and_back(kind, thousandths):
+    name = NoiseName(kind, thousandths / 1000)
+    assert parse_name(str(name)) == name
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("asim-0.4", "Did you mean 'asym-0.4'"),
+        ("reel", "Did you mean 'real'"),
+        ("mask-0.7-0.7", "Did you mean 'masks-0.7-0.7'"),
+        ("xyzzy", "got 'xyzzy'"),
+        ("", "got ''"),
+        ("sym", "must have the form sym-RATE, numbers in .*, got 'sym'"),
+        ("sym-a", "must have the form sym-RATE"),
+        ("sym-0.8-0.1", "must have the form sym-RATE"),
+        ("sym--0.8", "must have the form sym-RATE"),
+        ("sym-nan", "must have the form sym-RATE"),
+        ("clean-0.1", "must have the form clean"),
+        ("masks-0.7", "must have the form masks-SHARE-STRENGTH"),
+        ("sym-1.2", r"rate must lie in \[0, 1\], got 1.2"),
+        ("masks-0.7-1.2", r"strength must lie in \[0, 1\], got 1.2"),
+    ],
+)
+def test_bad_names(name, message):
+    with pytest.raises(ValueError, match=message):
+        parse_name(name)
+
+
+def test_not_a_text():
+    with pytest.raises(TypeError, match=r"name must be a text such as 'sym-0\.8', got float"):
+        parse_name(0.8)
+
+
+@pytest.mark.parametrize("arguments", [("sym",), ("clean", 0.1), ("sym", 0.1, 0.2), ("masks", 0.1)])
+def test_bad_numbers(arguments):
+    with pytest.raises(ValueError, match="noise must have"):
+        NoiseName(*arguments)
