@@ -144,7 +144,9 @@ class NoisyMasks:
         return len(self.masks)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        return np.array(self.masks, dtype=dtype, copy=copy if copy else None)
+        if copy is False and dtype is not None and np.dtype(dtype) != self.masks.dtype:
+            raise ValueError(f"masks of {self.masks.dtype} cannot become {np.dtype(dtype)} without a copy")
+        return np.array(self.masks, dtype=dtype) if copy else np.asarray(self.masks, dtype=dtype)
 
     def __repr__(self) -> str:
         counts = np.bincount(self.kinds, minlength=len(KINDS))

@@ -34,11 +34,14 @@ def write(
     target = Path(path)
     if target.suffix != ".npz":
         raise ValueError(f"path must end in .npz, got {str(path)!r}")
+    if objects := [name for name, array in arrays.items() if array.dtype.hasobject]:
+        raise TypeError(f"arrays must hold numbers, not objects, got objects in {', '.join(objects)}")
     text = json.dumps({"format": form, "version": VERSION, **description}, sort_keys=True)
+    entries: dict[str, Any] = {DESCRIPTION: np.array(text), **arrays}
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.part")
     try:
         with open(temporary, "xb") as file:
-            np.savez_compressed(file, allow_pickle=False, **{DESCRIPTION: np.array(text), **arrays})
+            np.savez_compressed(file, **entries)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)
