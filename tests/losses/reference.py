@@ -412,6 +412,17 @@ RECIPES: dict[str, dict[str, dict[str, float]]] = {
     },
 }
 
+# δ of the L1 term that a training loop adds; 0 where none is stated.
+_ANL_L1 = {"cifar10": 5e-5, "cifar100": 5e-7, "webvision-mini": 6e-6, "mnist-like": 1e-6}
+_JAL_L1 = {"cifar10": 5e-5, "cifar100": 5e-6}
+L1: dict[str, dict[str, float]] = {
+    "anl-ce": {**_ANL_L1, "animal10n": 1e-6},
+    "anl-fl": _ANL_L1,
+    "anl-ce*": {"cifar10": 5e-5, "cifar100": 5e-7},
+    "jal-ce": _JAL_L1,
+    "jal-fl": _JAL_L1,
+}
+
 # (recipe, noise kind, noise rate) -> α, β, m of ε-softmax, where they depend on the noise.
 EPSILON_SOFTMAX: dict[tuple[str, str, float], tuple[float, float, float]] = {
     **{("cifar10", "sym", rate): (0.01, 5, 1e5) for rate in (0.2, 0.8)},

@@ -125,6 +125,8 @@ def test_half_logits_are_computed_and_returned_in_float32(name, dtype):
     actual = evaluate(name, rounded, labels, dtype, **params)
     assert actual.dtype == torch.float32
     assert_close(actual, reference.per_sample(name, rounded, labels, **params), dtype)
+    precise = slopes(name, rounded, labels, **params)  # compared with the reference below
+    assert_close(slopes(name, rounded, labels, dtype, **params), precise, dtype, "gradient")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -355,6 +357,15 @@ def test_logit_clip_recipes_by_noise(key):
     recipe, kind, rate = key
     module = losses.create("logitclip-ce", recipe=recipe, noise=f"{kind}-{rate}", reduction="none")
     assert_is_the_recipe(module, "logitclip-ce", {"bound": reference.LOGIT_CLIP[key]})
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_recipes_state_the_l1_weight_and_whether_the_noise_matters(name):
+    for recipe, entry in losses.record(name).recipes.items():
+        assert entry.l1 == reference.L1.get(name, {}).get(recipe, 0), recipe
+        by_noise = name.startswith(("eps", "logitclip")) and recipe in ("cifar10", "cifar100")
+        assert entry.depends_on_noise == by_noise, recipe
+    assert set(reference.L1.get(name, {})) <= set(losses.record(name).recipes)
 
 
 def test_a_stated_hyperparameter_overrides_the_recipe():
