@@ -127,7 +127,7 @@ def test_an_order_that_is_not_the_official_one_is_said_to_be_uncertain(
 
 
 @pytest.mark.parametrize("form", ["binary", "python"])
-def test_an_official_archive_is_trusted_for_its_order(tmp_path: Path, small: Small, form: str) -> None:
+def test_an_official_archive_is_known_by_its_md5(tmp_path: Path, small: Small, form: str) -> None:
     path = tmp_path / "cifar-100.tar.gz"
     inner = {"binary": "cifar-100-binary", "python": "cifar-100-python"}[form]
     with tarfile.open(path, "w:gz") as tar:

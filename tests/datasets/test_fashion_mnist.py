@@ -2,6 +2,7 @@
 
 import gzip
 import hashlib
+import struct
 from dataclasses import replace
 from pathlib import Path
 
@@ -182,5 +183,12 @@ def test_the_real_files(tmp_path: Path) -> None:
     assert np.bincount(train.labels).tolist() == [6000] * 10
     assert np.bincount(test.labels).tolist() == [1000] * 10
     assert train.labels[:5].tolist() == [9, 0, 0, 3, 0]
+    # Debian's files with the official header put back (name, and time of compression) are the official files.
+    for file, time in zip(
+        fashion_mnist.OFFICIAL, (1504176606, 1504176606, 1504176627, 1504176627), strict=True
+    ):
+        packed = (fashion_mnist.DEBIAN_FOLDER / f"{file.name}.gz").read_bytes()
+        header = b"\x1f\x8b\x08\x08" + struct.pack("<I", time) + packed[8:10] + file.name.encode() + b"\0"
+        assert hashlib.md5(header + packed[10:]).hexdigest() == file.compressed_md5
     assert train.fingerprint.startswith("f850a8c55fcf8475")
     assert test.fingerprint.startswith("08e4526f1c8826de")

@@ -8,8 +8,9 @@ The strips lack one thing: within the classes beaver, shrew and skunk the offici
 gives by position (CIFAR-100N) may belong to a neighbour. So a set read from strips lists those samples as
 ``uncertain``.
 
-What is checked, whatever the form: all labels in their order, every certain image in its place, and the
-uncertain ones as a set. When the files are the official ones, as their md5 tells, nothing is uncertain.
+The official files are known by their md5 (of the archive, of the pickle, of the binary file) and taken as
+they are. Anything else is compared with what is known of them: all labels in their order, every certain
+image in its place, and the uncertain ones as a set.
 """
 
 import zipfile
@@ -28,12 +29,12 @@ from noiseproof.datasets.labeled_data import LabeledData
 from noiseproof.datasets.registry import Source, SplitFacts, register
 
 ARCHIVE = download.Remote(
-    "https://www.cs.toronto.edu/~kriz/cifar-100-binary.tar.gz",
-    size=168_513_733,
+    "https://www.cs.toronto.edu/~kriz/cifar-100-python.tar.gz",  # in the order CIFAR-100N goes by
+    size=169_001_437,
     algorithm="md5",
-    checksum="03b5dce01913d631647c71ecec9e9cb8",
+    checksum="eb9058c3a382ffc7106e4002c42a8d85",
 )
-PYTHON_ARCHIVE_MD5 = "eb9058c3a382ffc7106e4002c42a8d85"
+BINARY_ARCHIVE_MD5 = "03b5dce01913d631647c71ecec9e9cb8"
 LABEL_KEYS = ("coarse_labels", "fine_labels")
 SUB_FOLDERS = ("", "cifar-100-binary", "cifar-100-python")
 ARCHIVE_NAMES = ("cifar-100-binary.tar.gz", "cifar-100-python.tar.gz")
@@ -124,17 +125,17 @@ def prepare(
         arrays: dict[str, NDArray[np.generic]] = {}
         for batch in batches:
             rows, path = _read_rows(files, batch, found)
-            _check_content(rows, path, batch)
-            is_exact = (
-                is_official_archive
-                or rows.checksum("md5") == batch.binary_md5
-                or (path.is_file() and fingerprint.of_file(path, "md5") == batch.pickle_md5)
-            )
+            _check_labels(rows, path)
+            is_official = is_official_archive or _is_official(rows, path, batch)
+            if not is_official:
+                _compare(rows, path, batch)
             arrays[f"{batch.name}_images"] = rows.images
             arrays[f"{batch.name}_coarse_labels"] = rows.labels[:, 0]
             arrays[f"{batch.name}_labels"] = rows.labels[:, 1]
-            arrays[f"{batch.name}_uncertain"] = np.array(() if is_exact else batch.uncertain, dtype=np.int64)
-        cache.write(new, arrays, source=ARCHIVE.url if origin is None else str(origin))
+            arrays[f"{batch.name}_uncertain"] = np.array(
+                () if is_official else batch.uncertain, dtype=np.int64
+            )
+        cache.write(new, arrays, source=archive.url if origin is None else str(origin))
     if origin is None:
         download.discard(cache.downloads_of(folder))
 
@@ -162,7 +163,7 @@ def _unpacked(
         found = inside[0]
     wanted = {f"{batch.name}{end}" for batch in batches for end in (".bin", "")}
     archives.unpack(found, wanted, scratch)
-    return scratch, fingerprint.of_file(found, "md5") in (archive.checksum, PYTHON_ARCHIVE_MD5)
+    return scratch, fingerprint.of_file(found, "md5") in (archive.checksum, BINARY_ARCHIVE_MD5)
 
 
 def _read_rows(files: Path, batch: Batch, found: Path) -> tuple[Rows, Path]:
@@ -206,15 +207,24 @@ def _read_strips(files: Path, batch: Batch) -> Rows:
     return Rows(np.stack([coarse, fine], axis=1), np.concatenate(strips))
 
 
-def _check_content(rows: Rows, path: Path, batch: Batch) -> None:
+def _is_official(rows: Rows, path: Path, batch: Batch) -> bool:
+    if path.is_file() and fingerprint.of_file(path, "md5") == batch.pickle_md5:
+        return True
+    return rows.checksum("md5") == batch.binary_md5
+
+
+def _check_labels(rows: Rows, path: Path) -> None:
     coarse, fine = rows.labels[:, 0], rows.labels[:, 1]
     check_range(path, fine, len(CLASS_NAMES))
     if not np.array_equal(coarse, np.array(FINE_TO_COARSE, dtype=np.uint8)[fine]):
         raise BadFileError(path, "each fine label within its super-class", "labels that disagree")
+
+
+def _compare(rows: Rows, path: Path, batch: Batch) -> None:
     is_certain = np.ones(batch.count, dtype=bool)
     is_certain[list(batch.uncertain)] = False
     compared = {
-        "labels": (batch.labels, fingerprint.of_array(fine.astype(np.int64))),
+        "labels": (batch.labels, fingerprint.of_array(rows.labels[:, 1].astype(np.int64))),
         "images": (batch.certain_images, fingerprint.of_array(rows.images[is_certain])),
         "images of uncertain order": (batch.uncertain_images, set_fingerprint(rows.images[~is_certain])),
     }
