@@ -20,8 +20,6 @@ ILSVRC-2012's validation images are found beside them in one of the three forms 
 
 from pathlib import Path
 
-from scipy.io import loadmat
-
 from noiseproof.datasets import file_lists
 from noiseproof.datasets.errors import BadFileError, DataError
 from noiseproof.datasets.file_lists import FileList
@@ -104,6 +102,10 @@ def _list_class_folders(root: Path, folder: Path, wordnet_names: list[str]) -> F
 
 def _list_flat(root: Path, folder: Path, wordnet_names: list[str]) -> FileList:
     """Follow the development kit: line i of the ground truth is the ILSVRC2012_ID of validation image i."""
+    from scipy.io import (
+        loadmat,  # only here: it is slow to import, and `noiseproof data list` should not wait
+    )
+
     kit = root / "ILSVRC2012_devkit_t12" / "data"
     truth_path, meta_path = kit / "ILSVRC2012_validation_ground_truth.txt", kit / "meta.mat"
     if not meta_path.is_file():
