@@ -18,7 +18,8 @@ This module imports neither torch nor the rest of the package's data sets, so th
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import exp, log, sqrt
 from pathlib import Path
@@ -52,22 +53,17 @@ def decode_rgb(path: Path, *, at_least: Callable[[Size], Size | None] = lambda _
         BadFileError: the file is missing, damaged or of a kind that is refused; the message names it.
     """
     with _opened(path) as image:
-        try:
-            orientation = image.getexif().get(_EXIF_ORIENTATION, _UPRIGHT)
-            swapped = orientation in _SIDES_SWAPPED
-            smallest = at_least(_swap(image.size) if swapped else image.size)
-            if smallest is not None:
-                image.draft(image.mode, _swap(smallest) if swapped else smallest)
-            image.load()
-            return _to_rgb(image if orientation == _UPRIGHT else ImageOps.exif_transpose(image), path)
-        except (BadFileError, MemoryError):
-            raise
-        except Exception as error:  # on damaged bytes Pillow's readers raise nearly every kind
-            raise BadFileError(path, "a whole image", f"a truncated or damaged one ({error})") from error
+        orientation = image.getexif().get(_EXIF_ORIENTATION, _UPRIGHT)
+        swapped = orientation in _SIDES_SWAPPED
+        smallest = at_least(_swap(image.size) if swapped else image.size)
+        if smallest is not None:
+            image.draft(image.mode, _swap(smallest) if swapped else smallest)
+        image.load()
+        return _to_rgb(image if orientation == _UPRIGHT else ImageOps.exif_transpose(image), path)
 
 
 def image_size(path: Path) -> Size:
-    """Return the (width, height) of the upright picture from its header alone."""
+    """Return the (width, height) of the upright picture."""
     with _opened(path) as image:
         turned = image.getexif().get(_EXIF_ORIENTATION, _UPRIGHT) in _SIDES_SWAPPED
         return _swap(image.size) if turned else image.size
@@ -80,41 +76,39 @@ def decode_mask(path: Path) -> NDArray[np.uint8]:
             raise BadFileError(
                 path, "a mask of one 8-bit channel", f"mode {image.mode}", "save it as grey or palette PNG"
             )
-        try:
-            return np.array(image, dtype=np.uint8)
-        except Exception as error:
-            raise BadFileError(path, "a whole image", f"a truncated or damaged one ({error})") from error
+        return np.array(image, dtype=np.uint8)
 
 
-def _opened(path: Path) -> Image.Image:
+@contextmanager
+def _opened(path: Path) -> Iterator[Image.Image]:
+    """Open an image file, refuse what its header tells, name the file whatever goes wrong in the block."""
     try:
-        image = Image.open(path)
+        with Image.open(path) as image:
+            _refuse_by_header(path, image)
+            yield image
+    except (BadFileError, MemoryError):
+        raise
     except FileNotFoundError as error:
         raise BadFileError(path, "an image file", "no such file") from error
     except Image.DecompressionBombError as error:
         raise BadFileError(path, f"at most {MAX_PIXELS:,} pixels", "far more", _TOO_LARGE) from error
     except UnidentifiedImageError as error:
-        raise BadFileError(
-            path, "an image file", f"{_size(path)} bytes that no image reader knows"
-        ) from error
-    except Exception as error:
-        raise BadFileError(path, "an image file", f"a damaged one ({error})") from error
+        size = path.stat().st_size
+        raise BadFileError(path, "an image file", f"{size} bytes that no image reader knows") from error
+    except Exception as error:  # on damaged bytes Pillow's readers raise nearly every kind
+        raise BadFileError(path, "a whole image", f"a truncated or damaged one ({error})") from error
+
+
+def _refuse_by_header(path: Path, image: Image.Image) -> None:
     width, height = image.size
     if width * height > MAX_PIXELS:
-        image.close()
         raise BadFileError(path, f"at most {MAX_PIXELS:,} pixels", f"{width}x{height}", _TOO_LARGE)
     if image.format != "MPO" and getattr(image, "is_animated", False):
         frames = getattr(image, "n_frames", "several")
-        image.close()
         raise BadFileError(path, "a single picture", f"{frames} frames", "export the one that is meant")
-    return image
 
 
 _TOO_LARGE = "reduce it, or raise noiseproof.datasets.decode.MAX_PIXELS if you trust the file"
-
-
-def _size(path: Path) -> int:
-    return path.stat().st_size
 
 
 def _swap(size: Size) -> Size:
