@@ -2,6 +2,8 @@
 
 The rooms stand in the order in which data flows; import the one you need:
 
+* :mod:`noiseproof.datasets` — the field's data sets and your own, checked and cached.
+* :mod:`noiseproof.noise` — label noise, drawn as the literature draws it.
 * :mod:`noiseproof.losses` — noise-robust losses, used like torch's own.
 """
 

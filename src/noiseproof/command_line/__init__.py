@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from noiseproof import __version__
-from noiseproof.command_line import losses
+from noiseproof.command_line import data, losses
 
 app = typer.Typer(
     name="noiseproof",
@@ -36,6 +36,7 @@ def noiseproof(
     """Train accurate models on wrong labels."""
 
 
+app.add_typer(data.app, name="data")
 app.command("losses", epilog=losses.EPILOG)(losses.losses)
 
 

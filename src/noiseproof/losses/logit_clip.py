@@ -58,8 +58,8 @@ class LogitClippedCrossEntropy(RobustLoss):
     """LogitClip-CE: cross-entropy of ``z·min(1, bound/‖z‖)``, which bounds cross-entropy from both sides.
 
     Shapes: logits (N, K), (N, K, d1, …) or (K,); target indices without K, or probabilities with it.
-    Range: [0, log K + 2·bound]. Not symmetric. Unlike all other losses here it is not invariant when a
-    constant is added to the logits.
+    Range: [0, log K + 2·bound], with max(bound, 1/bound) for bound if ``published``. Not symmetric. Unlike all
+    other losses here it is not invariant when a constant is added to the logits.
 
     Args:
         bound: δ, the largest norm.

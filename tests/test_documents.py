@@ -1,0 +1,52 @@
+"""The documents keep their word: code runs, generated pages are current, links lead somewhere."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/*.md")])
+
+
+def test_code_in_the_readme_runs():
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
+    assert len(blocks) >= 2
+    for block in blocks:
+        exec(compile(block, "README.md", "exec"), {"__name__": "readme"})
+
+
+def test_generated_pages_are_current():
+    done = subprocess.run(
+        [sys.executable, "docs/generate.py", "--check"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_links_lead_somewhere(document):
+    for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", document.read_text()):
+        if not target.startswith(("http://", "https://")):
+            assert (document.parent / target).exists(), f"{document.name} links to {target}"
+
+
+def test_the_version_is_one():
+    from noiseproof import __version__
+
+    assert f"version: {__version__}\n" in (ROOT / "CITATION.cff").read_text()
+
+
+def test_the_demo_runs_and_anl_is_ahead():
+    """What `make demo` runs, with another seed than the one it shows."""
+    done = subprocess.run(
+        [sys.executable, "examples/digits.py", "--seed", "3"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    result = dict(re.findall(r"^(ce|anl-ce) +([\d.]+) %", done.stdout, re.M))
+    assert float(result["anl-ce"]) > float(result["ce"]) + 15
