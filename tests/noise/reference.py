@@ -92,14 +92,14 @@ def dilated(mask, strength):
 def turned(mask, rotation):
     """Nearest neighbour over the whole frame: every pixel looks where it came from."""
     rows, columns = np.nonzero(mask)
-    centre = rows.mean(), columns.mean()
+    centre = int(rows.sum()) / len(rows), int(columns.sum()) / len(columns)
     result = np.zeros_like(mask)
     down, right = np.indices(mask.shape).astype(float)
     down -= centre[0]
     right -= centre[1]
     cosine, sine = math.cos(rotation), math.sin(rotation)
-    source_columns = np.floor(cosine * right - sine * down + centre[1] + 0.5).astype(int)
-    source_rows = np.floor(sine * right + cosine * down + centre[0] + 0.5).astype(int)
+    source_columns = np.floor(cosine * right + centre[1] - sine * down + 0.5).astype(int)
+    source_rows = np.floor(cosine * down + centre[0] + sine * right + 0.5).astype(int)
     inside = (source_rows >= 0) & (source_rows < mask.shape[0])
     inside &= (source_columns >= 0) & (source_columns < mask.shape[1])
     result[inside] = mask[source_rows[inside], source_columns[inside]]

@@ -171,35 +171,43 @@ def _shift(distance: int, direction: float) -> tuple[int, int]:
 
 def _turned(mask: Mask, rotation: float) -> Mask:
     """Each pixel takes the value of the nearest pixel to where it was before the turn about the centroid."""
-    rows, columns = np.nonzero(mask)
-    centre_row, centre_column = rows.mean(), columns.mean()
-    reach = math.ceil(math.sqrt(float(((rows - centre_row) ** 2 + (columns - centre_column) ** 2).max()))) + 1
-    box = _clipped(
-        Box(
-            math.floor(centre_row) - reach,
-            math.floor(centre_row) + reach + 2,
-            math.floor(centre_column) - reach,
-            math.floor(centre_column) + reach + 2,
-        ),
-        mask.shape,
-    )
-    down = np.arange(box.top, box.bottom)[:, np.newaxis] - centre_row
-    right = np.arange(box.left, box.right)[np.newaxis, :] - centre_column
+    box = _bounding_box(mask, margin=0)
+    centre_row, centre_column = _centroid(mask, box)
+    height = max(centre_row - box.top, box.bottom - centre_row)
+    width = max(centre_column - box.left, box.right - centre_column)
+    reach = math.ceil(math.hypot(height, width)) + 1
+    row, column = math.floor(centre_row), math.floor(centre_column)
+    target = _clipped(Box(row - reach, row + reach + 2, column - reach, column + reach + 2), mask.shape)
+    down = np.arange(target.top, target.bottom)[:, np.newaxis] - centre_row
+    right = np.arange(target.left, target.right)[np.newaxis, :] - centre_column
     cosine, sine = math.cos(rotation), math.sin(rotation)
-    # Counter-clockwise with rows pointing down: the turn back takes (right, down) clockwise.
-    source_columns = np.floor(cosine * right - sine * down + centre_column + 0.5).astype(np.int64)
-    source_rows = np.floor(sine * right + cosine * down + centre_row + 0.5).astype(np.int64)
-    inside = (
-        (source_rows >= 0)
-        & (source_rows < mask.shape[0])
-        & (source_columns >= 0)
-        & (source_columns < mask.shape[1])
-    )
-    source_rows[~inside] = 0
-    source_columns[~inside] = 0
+    # Counter-clockwise with rows pointing down, so the way back takes (right, down) clockwise.
+    source_columns = _nearest((cosine * right + centre_column) - sine * down, mask.shape[1])
+    source_rows = _nearest((cosine * down + centre_row) + sine * right, mask.shape[0])
+    framed = np.pad(mask, 1)  # whatever comes from beyond the frame is background
+    source_rows += 1.0
+    source_rows *= framed.shape[1]
+    source_rows += source_columns
+    source_rows += 1.0
     turned = np.zeros_like(mask)
-    turned[box.top : box.bottom, box.left : box.right] = mask[source_rows, source_columns] & inside
+    window = framed.ravel().take(source_rows.astype(np.intp))
+    turned[target.top : target.bottom, target.left : target.right] = window
     return turned
+
+
+def _centroid(mask: Mask, box: Box) -> tuple[float, float]:
+    window = mask[box.top : box.bottom, box.left : box.right]
+    per_row, per_column = np.count_nonzero(window, axis=1), np.count_nonzero(window, axis=0)
+    area = int(per_row.sum())
+    row = int(per_row @ np.arange(box.top, box.bottom)) / area
+    return row, int(per_column @ np.arange(box.left, box.right)) / area
+
+
+def _nearest(positions: NDArray[np.float64], size: int) -> NDArray[np.float64]:
+    """The nearest whole numbers, halves upwards; -1 and ``size`` for everything beyond. Uses them up."""
+    positions += 0.5
+    np.floor(positions, out=positions)
+    return np.clip(positions, -1.0, size, out=positions)
 
 
 def _areas_after_shift(mask: Mask, moving: Mask, box: Box, down: int, right: int) -> tuple[int, int]:

@@ -203,7 +203,7 @@ def corrupt_masks(masks: ArrayLike, share: float, strength: float, seed: int) ->
     given = clean.copy()
     kinds = np.zeros(len(clean), dtype=np.int64)
     for index in np.sort(chosen):
-        mask = clean[index] != 0
+        mask = clean[index].astype(np.bool_)
         if mask.all() or not mask.any():
             continue
         kind = 1 + int(3 * numbers[index, 1])
@@ -214,7 +214,9 @@ def corrupt_masks(masks: ArrayLike, share: float, strength: float, seed: int) ->
         else:
             rotation = (2.0 * numbers[index, 2] - 1.0) * LARGEST_ROTATION
             wrong = displaced(mask, degree, rotation, direction=2.0 * math.pi * numbers[index, 3])
-        np.multiply(wrong, foreground_value, out=given[index], casting="unsafe")
+        given[index] = wrong
+        if foreground_value != 1:
+            given[index] *= foreground_value
         kinds[index] = kind
     return NoisyMasks(given, clean, kinds, part, degree, number)
 
@@ -225,8 +227,11 @@ def _checked_masks(masks: ArrayLike) -> tuple[NDArray[Any], int]:
         raise TypeError(f"masks must be booleans or integers, got dtype {array.dtype}")
     if array.ndim != 3 or array.size == 0:
         raise ValueError(f"masks must have shape (N, height, width), none of them 0, got {array.shape}")
+    if array.dtype.kind == "b":
+        return array, 1
     largest, smallest = int(array.max()), int(array.min())
-    if smallest < 0 or not bool(((array == 0) | (array == largest)).all()):
+    # One mask at a time, so that the comparisons stay in the cache.
+    if smallest < 0 or not all(bool(((mask == 0) | (mask == largest)).all()) for mask in array):
         raise ValueError(f"masks must hold 0 and one other value, got values from {smallest} to {largest}")
     return array, max(largest, 1)
 
