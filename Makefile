@@ -12,7 +12,7 @@ help:
 	@echo "make test    set up, then lint, type-check and run every test and doctest"
 	@echo "make check   only the linter and the type checker"
 	@echo "make format  rewrite the sources in the house format"
-	@echo "make bench   measure every loss against torch's cross-entropy on this machine"
+	@echo "make bench   measure losses, noise and loader against their peers on this machine"
 	@echo "make docs    regenerate the generated pages and build the site"
 
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -39,6 +39,8 @@ format: $(VENV)/.installed
 
 bench: $(VENV)/.installed
 	$(BIN)/python benchmarks/losses.py
+	$(BIN)/python benchmarks/noise.py
+	$(BIN)/python benchmarks/loader.py
 
 docs: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from noiseproof import __version__
-from noiseproof.command_line import data, losses
+from noiseproof.command_line import data, losses, noise
 
 app = typer.Typer(
     name="noiseproof",
@@ -37,6 +37,7 @@ def noiseproof(
 
 
 app.add_typer(data.app, name="data")
+app.command("noise", epilog=noise.EPILOG)(noise.noise)
 app.command("losses", epilog=losses.EPILOG)(losses.losses)
 
 
