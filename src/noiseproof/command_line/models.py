@@ -1,0 +1,129 @@
+"""``noiseproof models``: the networks as a table, or one of them explained."""
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from noiseproof.models import ModelRecord
+
+PIPED_WIDTH = 150
+"""Columns where there is no terminal to ask."""
+
+NUM_CLASSES = 10
+"""Classes for which parameters are counted."""
+
+EPILOG = """
+[bold]Examples[/bold]
+
+  noiseproof models                     every network in one table
+
+  noiseproof models resnet34-cifar      one network: what it consists of, its options, how to use it
+
+  noiseproof models timm:convnext_tiny  a network of timm, where that is installed
+
+  noiseproof models --json              the same for programs
+"""
+
+
+def models(
+    name: Annotated[str | None, typer.Argument(help="The network to explain, e.g. cnn8.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+) -> None:
+    """List the networks, or explain one."""
+    from rich.console import Console
+
+    from noiseproof.models import available, record
+
+    try:
+        records = [record(name)] if name else [record(each) for each in available()]
+    except (ValueError, ImportError) as error:
+        typer.echo(f"Error: {error}", err=True)
+        raise typer.Exit(2) from None
+    console = Console() if sys.stdout.isatty() else Console(width=PIPED_WIDTH)
+    if json:
+        import json as json_format
+
+        typer.echo(json_format.dumps([_as_data(each) for each in records], ensure_ascii=False, indent=2))
+    elif name:
+        _explain(records[0], console)
+    else:
+        _list(records, console)
+
+
+def _list(records: "list[ModelRecord]", console: "Console") -> None:
+    from rich import box
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("name", style="bold", no_wrap=True)
+    table.add_column("what it is", overflow="fold")
+    table.add_column("parameters", justify="right", no_wrap=True)
+    table.add_column("made for", no_wrap=True)
+    for each in records:
+        cells = (each.name, each.title, f"{each.parameters(NUM_CLASSES):,}", expected_input(each))
+        table.add_row(*map(escape, cells))
+    console.print(table)
+    console.print(
+        f"Parameters for {NUM_CLASSES} classes. More on one: noiseproof models NAME. "
+        "With timm installed, timm:NAME is any of its models."
+    )
+
+
+def _explain(record: "ModelRecord", console: "Console") -> None:
+    from rich.markup import escape
+    from rich.table import Table
+
+    console.print(f"[bold]{escape(record.name)}[/bold]: {escape(record.title)}\n")
+    facts = Table.grid(padding=(0, 2))
+    facts.add_column(style="bold")
+    facts.add_column(overflow="fold")
+    for heading, text in (
+        ("description", record.description),
+        ("made for", expected_input(record)),
+        ("parameters", f"{record.parameters(NUM_CLASSES):,} for {NUM_CLASSES} classes"),
+        ("first weights", record.initialization),
+        ("options", ", ".join(f"{k}={v}" for k, v in record.options.items())),
+        ("paper", record.paper),
+    ):
+        if text:
+            facts.add_row(heading, escape(text))
+    console.print(facts)
+    console.print("\n[bold]Example[/bold]")
+    console.print(escape(example(record)), highlight=False)
+
+
+def expected_input(record: "ModelRecord") -> str:
+    """Height, width and channels of the images a model is made for, in words."""
+    channels = "1 channel" if record.in_channels == 1 else f"{record.in_channels} channels"
+    tables = " or tables" if "in_features" in record.options else ""
+    return f"{record.image_size}x{record.image_size}, {channels}{tables}"
+
+
+def example(record: "ModelRecord") -> str:
+    """Lines of Python that use the model."""
+    return "\n".join(
+        (
+            "  from noiseproof import models",
+            f'  model = models.create("{record.name}", num_classes={NUM_CLASSES}, seed=1)',
+            "  logits = model(images)",
+        )
+    )
+
+
+def _as_data(record: "ModelRecord") -> dict[str, Any]:
+    return {
+        "name": record.name,
+        "title": record.title,
+        "description": record.description,
+        "paper": record.paper,
+        "image_size": record.image_size,
+        "in_channels": record.in_channels,
+        "initialization": record.initialization,
+        "options": record.options,
+        "parameters": record.parameters(NUM_CLASSES),
+    }

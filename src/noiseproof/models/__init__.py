@@ -1,0 +1,37 @@
+"""Networks by name: the noisy-label papers' own, ResNets, VGG, a perceptron, and timm's.
+
+>>> import torch
+>>> from noiseproof import models
+>>> model = models.create("resnet18-cifar", num_classes=10, seed=1).eval()
+>>> model(torch.zeros(1, 3, 32, 32)).shape
+torch.Size([1, 10])
+>>> print(*models.available())
+cnn8 mnist-cnn resnet18 resnet34 resnet50 resnet18-cifar resnet34-cifar resnet50-cifar vgg19-bn mlp
+"""
+
+import noiseproof.models.records  # noqa: F401  (fills the catalogue)
+from noiseproof.models.catalogue import ModelRecord, available, create, record, register
+from noiseproof.models.mlp import MLP
+from noiseproof.models.resnet import BasicBlock, Bottleneck, ResNet
+from noiseproof.models.small_cnn import SmallCNN
+from noiseproof.models.vgg import VGG
+from noiseproof.models.weight_files import WeightsError
+from noiseproof.models.weights import WeightsReport, load_weights, save_weights
+
+__all__ = [
+    "MLP",
+    "VGG",
+    "BasicBlock",
+    "Bottleneck",
+    "ModelRecord",
+    "ResNet",
+    "SmallCNN",
+    "WeightsError",
+    "WeightsReport",
+    "available",
+    "create",
+    "load_weights",
+    "record",
+    "register",
+    "save_weights",
+]

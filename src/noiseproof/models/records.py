@@ -1,0 +1,99 @@
+"""What the catalogue holds: one record a model."""
+
+from noiseproof.models.catalogue import ModelRecord, register
+from noiseproof.models.mlp import mlp
+from noiseproof.models.resnet import resnet
+from noiseproof.models.small_cnn import cnn8, mnist_cnn
+from noiseproof.models.vgg import vgg19_bn
+
+NOISY_LABELS = "Ma et al., Normalized Loss Functions for Deep Learning with Noisy Labels, ICML 2020"
+RESNET = "He et al., Deep Residual Learning for Image Recognition, CVPR 2016"
+VGG = "Simonyan and Zisserman, Very Deep Convolutional Networks for Large-Scale Image Recognition, ICLR 2015"
+
+AS_IN_PAPERS = "convolutions kaiming-uniform (fan-in, ReLU), linear layers xavier-uniform, biases torch's own"
+AS_IN_TORCHVISION = "as in torchvision: convolutions kaiming-normal (fan-out, ReLU), linear layer torch's own"
+VGG_AS_IN_TORCHVISION = (
+    "as in torchvision: convolutions kaiming-normal (fan-out, ReLU), linear layers normal(0, 0.01)"
+)
+
+register(
+    ModelRecord(
+        name="cnn8",
+        title="8-layer CNN",
+        paper=NOISY_LABELS,
+        image_size=32,
+        in_channels=3,
+        description="Pairs of 3x3 convolutions at 64, 128 and 196 channels, a max-pool after each pair, a "
+        "linear layer of 256; batch norm throughout. The paper's network for CIFAR-10.",
+        initialization=AS_IN_PAPERS,
+        build=cnn8,
+    )
+)
+register(
+    ModelRecord(
+        name="mnist-cnn",
+        title="4-layer CNN",
+        paper=NOISY_LABELS,
+        image_size=28,
+        in_channels=1,
+        description="3x3 convolutions of 32 and 64 channels, a max-pool after each, a linear layer of 128; "
+        "batch norm throughout. The paper's network for MNIST; fits digits of 8x8 too.",
+        initialization=AS_IN_PAPERS,
+        build=mnist_cnn,
+    )
+)
+for layers in (18, 34, 50):
+    block = "blocks of two 3x3" if layers < 50 else "bottleneck blocks of 1x1, 3x3 and 1x1"
+    register(
+        ModelRecord(
+            name=f"resnet{layers}",
+            title=f"ResNet-{layers}",
+            paper=RESNET,
+            image_size=224,
+            in_channels=3,
+            description=f"{layers} layers in {block} convolutions behind a 7x7 stem and a max-pool. "
+            "torchvision's weight file loads.",
+            initialization=AS_IN_TORCHVISION,
+            build=resnet(layers, stem="imagenet"),
+        )
+    )
+for layers in (18, 34, 50):
+    use = " The paper's network for CIFAR-100." if layers == 34 else ""
+    register(
+        ModelRecord(
+            name=f"resnet{layers}-cifar",
+            title=f"ResNet-{layers} for small images",
+            paper=RESNET,
+            image_size=32,
+            in_channels=3,
+            description=f"ResNet-{layers} with a 3x3 stem and no max-pool, for images of about 32x32.{use}",
+            initialization=AS_IN_PAPERS,
+            build=resnet(layers, stem="cifar"),
+        )
+    )
+register(
+    ModelRecord(
+        name="vgg19-bn",
+        title="VGG-19 with batch norm",
+        paper=VGG,
+        image_size=224,
+        in_channels=3,
+        description="16 convolutions and 3 linear layers, for images of at least 32x32. torchvision's weight "
+        "file loads. The paper's network for Animal-10N, there at 64x64.",
+        initialization=VGG_AS_IN_TORCHVISION,
+        build=vgg19_bn,
+    )
+)
+register(
+    ModelRecord(
+        name="mlp",
+        title="multi-layer perceptron",
+        paper="textbook",
+        image_size=28,
+        in_channels=1,
+        description="Linear layers with ReLU between them, for tables (in_features=...) and for images taken "
+        "as rows of numbers.",
+        initialization="linear layers xavier-uniform, biases torch's own",
+        build=mlp,
+    )
+)

@@ -1,0 +1,149 @@
+"""Weight files: named tensors in safetensors, or in torch's format read without running any code in it."""
+
+import importlib
+import os
+import pickle
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+
+import torch
+from torch import Tensor
+
+SAFETENSORS = ".safetensors"
+TORCH_SUFFIXES = (".pth", ".pt")
+
+CHECKPOINT_ENTRIES = ("state_dict", "model_state_dict", "model")
+"""Where checkpoints of common training programs keep the weights."""
+
+
+class WeightsError(ValueError):
+    """A weight file that cannot be used: damaged, hostile, or made for another model."""
+
+
+def read(path: Path) -> dict[str, Tensor]:
+    """Read the named tensors of a weight file onto the CPU.
+
+    Args:
+        path: a ``.safetensors`` file, or a ``.pth`` or ``.pt`` file that holds a dictionary of tensors, alone
+            or as an entry ``state_dict``, ``model_state_dict`` or ``model`` of a checkpoint.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        WeightsError: the file is damaged, holds something else, or asks to run code.
+        ImportError: a ``.safetensors`` file, and safetensors is not installed.
+    """
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: there is no such weight file")
+    if not path.is_file():
+        raise WeightsError(f"{path}: expected a file, found a folder or a device")
+    if path.suffix == SAFETENSORS:
+        content: object = _read_safetensors(path)
+    elif path.suffix in TORCH_SUFFIXES:
+        content = _read_torch(path)
+    else:
+        known = ", ".join((SAFETENSORS, *TORCH_SUFFIXES))
+        raise WeightsError(f"{path}: expected a weight file ending in one of {known}, got {path.suffix!r}")
+    return _named_tensors(path, content)
+
+
+def write(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Write named tensors as safetensors, whole or not at all.
+
+    The bytes go to a temporary file beside ``path``, are forced to the disk, and take its name in one step.
+    """
+    if path.suffix != SAFETENSORS:
+        raise ValueError(f"path: expected a name ending in {SAFETENSORS}, got {str(path)!r}")
+    safetensors_torch = _safetensors_torch(f"writing {path}")
+    plain = {name: tensor.detach().to("cpu").contiguous() for name, tensor in tensors.items()}
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
+    try:
+        safetensors_torch.save_file(plain, temporary, metadata={"format": "pt"})
+        _force_to_disk(temporary)
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    if os.name == "posix":
+        _force_to_disk(path.parent)
+
+
+def _read_safetensors(path: Path) -> dict[str, Tensor]:
+    safetensors_torch = _safetensors_torch(f"reading {path}")
+    try:
+        tensors: dict[str, Tensor] = safetensors_torch.load_file(path, device="cpu")
+    except Exception as error:  # its reader is another language's: what it raises on damage is not one class
+        raise WeightsError(f"{path}: damaged, or not a safetensors file ({_first_line(error)})") from error
+    return tensors
+
+
+def _read_torch(path: Path) -> object:
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        if "unsupported" in str(error).lower():
+            raise WeightsError(
+                f"{path}: refused, since it holds more than tensors and numbers and loading it could run code "
+                f"({_objection(error)}); save model.state_dict() alone, or as safetensors"
+            ) from error
+        raise WeightsError(f"{path}: damaged, or not a file of torch.save ({_first_line(error)})") from error
+    except Exception as error:  # a damaged archive makes torch raise nearly anything
+        raise WeightsError(f"{path}: damaged, or not a file of torch.save ({_first_line(error)})") from error
+
+
+def _named_tensors(path: Path, content: object) -> dict[str, Tensor]:
+    """Return the tensors of a file's content, taken out of a checkpoint where they are inside one."""
+    if isinstance(content, Mapping):
+        for entry in CHECKPOINT_ENTRIES:
+            if isinstance(content.get(entry), Mapping):
+                content = content[entry]
+                break
+    if not isinstance(content, Mapping) or not content:
+        raise WeightsError(f"{path}: expected a dictionary of named tensors, found {_described(content)}")
+    for name, value in content.items():
+        if not isinstance(name, str) or not isinstance(value, Tensor):
+            raise WeightsError(
+                f"{path}: expected a dictionary of named tensors, found {_described(value)} under {name!r}"
+            )
+        if value.layout != torch.strided or value.is_meta or value.is_quantized:
+            raise WeightsError(
+                f"{path}: {name}: expected a dense tensor with values, found {_described(value)}"
+            )
+    return dict(content)
+
+
+def _described(value: object) -> str:
+    if isinstance(value, Tensor):
+        return f"a tensor of layout {value.layout}, type {value.dtype}, on {value.device}"
+    if isinstance(value, Mapping) and not value:
+        return "an empty one"
+    return f"a value of type {type(value).__name__}"
+
+
+def _objection(error: Exception) -> str:
+    """Return the line of torch's long message that says what it would not load."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    return next((line for line in lines if "unsupported" in line.lower()), lines[0])
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+
+
+def _safetensors_torch(purpose: str) -> ModuleType:
+    try:
+        return importlib.import_module("safetensors.torch")
+    except ImportError as error:
+        raise ImportError(
+            f"{purpose} needs safetensors, which cannot be imported ({error}): pip install safetensors"
+        ) from error
+
+
+def _force_to_disk(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
