@@ -107,8 +107,10 @@ def holder(folder: Path, run_id: str) -> Holder | None:
         handle = os.open(path, os.O_RDWR)
     except FileNotFoundError:
         return None
-    except PermissionError:  # someone else's file: reading is enough for a shared lock
-        handle = os.open(path, os.O_RDONLY)
+    except OSError as error:
+        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise
+        handle = os.open(path, os.O_RDONLY)  # someone else's file: reading is enough for a shared lock
     try:
         if _try_lock(handle, shared=True):
             return None

@@ -154,7 +154,7 @@ class Store:
 
         Args:
             run_id: a run that has begun and not ended.
-            epoch: its number, counted from wherever the caller counts.
+            epoch: its number, counted from 0.
             metrics: numbers, and texts, lists and dicts of them; ``"test_accuracy"`` is also kept for lists.
             seconds: what this epoch took.
         """

@@ -1,0 +1,315 @@
+"""``noiseproof runs``: what was trained, with what, and how it ended."""
+
+import dataclasses
+import json as json_format
+import math
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from noiseproof.training.store import RunRecord, Store
+
+PIPED_WIDTH = 200
+"""Columns where there is no terminal to ask: a run is then one line."""
+
+LISTED = 30
+"""Runs in the table unless --limit says otherwise."""
+
+NO_RUNS = "no runs yet; start one with: noiseproof train digits --loss anl-ce"
+
+LEGEND = (
+    "test: accuracy in percent at the last tested epoch, which is the result. best: the highest of all epochs, "
+    "picked on the test set, so for comparison only."
+)
+
+EPILOG = """
+The runs folder is NOISEPROOF_RUNS, or else runs in the current folder.
+
+[bold]Examples[/bold]
+
+  noiseproof runs                                 the newest runs in one table
+
+  noiseproof runs --loss anl-ce --noise sym-0.8   only those
+
+  noiseproof runs cifar10-sym-0.8-anl             one run; the beginning of its name is enough
+
+  noiseproof runs --json                          the same for programs
+"""
+
+
+class ListOrShow(TyperGroup):
+    """A group in which a word that is no sub-command is the name of a run to show."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Read ``runs RUN`` as ``runs show RUN``."""
+        if args and args[0] not in self.commands:
+            args = ["show", *args]
+        return super().resolve_command(ctx, args)
+
+
+app = typer.Typer(
+    cls=ListOrShow,
+    invoke_without_command=True,
+    subcommand_metavar="[RUN]",
+    rich_markup_mode="rich",
+    epilog=EPILOG,
+)
+
+Folder = Annotated[
+    Path | None,
+    typer.Option("--folder", metavar="FOLDER", help="The runs folder, instead of NOISEPROOF_RUNS."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+
+
+@app.callback()
+def runs(
+    context: typer.Context,
+    dataset: Annotated[str | None, typer.Option(help="Only runs on this data set.")] = None,
+    loss: Annotated[str | None, typer.Option(help="Only runs with this loss.")] = None,
+    noise: Annotated[str | None, typer.Option(help="Only runs with this noise, e.g. sym-0.8.")] = None,
+    status: Annotated[
+        str | None, typer.Option(help="Only running, finished, interrupted or failed ones.")
+    ] = None,
+    limit: Annotated[
+        int | None,
+        typer.Option(min=1, help=f"Only so many, the newest. A table has {LISTED} unless you say more."),
+    ] = None,
+    folder: Folder = None,
+    json: Json = False,
+) -> None:
+    """List what was trained, or show one run: what with, how it went, how it ended."""
+    filters = {"dataset": dataset, "loss": loss, "noise": noise, "status": status}
+    given = {name: value for name, value in filters.items() if value is not None}
+    with _plain_errors():
+        if context.invoked_subcommand is not None:
+            if given or limit is not None:
+                raise ValueError("filters choose among the runs of the list; leave them out to show one run")
+            return
+        with _store(folder) as store:
+            _list(store, given, limit, json)
+
+
+@app.command()
+def show(
+    context: typer.Context,
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run's name, or the beginning of it.")],
+    folder: Folder = None,
+    json: Json = False,
+) -> None:
+    """Show one run; the word show can be left out."""
+    before = (
+        context.parent.params if context.parent is not None else {}
+    )  # options may stand before the name too
+    with _plain_errors(), _store(folder or before.get("folder")) as store:
+        record = store.get(run)
+        if json or before.get("json"):
+            typer.echo(as_json(_as_data(record, store.folder)))
+        else:
+            from noiseproof.command_line.run_page import print_page
+
+            print_page(record, store.folder, _console())
+
+
+@contextmanager
+def _plain_errors() -> Iterator[None]:
+    from noiseproof.training.store import StoreError
+
+    try:
+        yield
+    except (StoreError, ValueError, OSError) as error:
+        typer.echo(f"Error: {error}", err=True)
+        raise typer.Exit(2) from None
+
+
+def _store(folder: Path | None) -> "Store":
+    from noiseproof.training.store import Store, default_folder
+
+    return Store(default_folder() if folder is None else folder)
+
+
+def _console() -> "Console":
+    from rich.console import Console
+
+    return Console() if sys.stdout.isatty() else Console(width=PIPED_WIDTH)
+
+
+def _list(store: "Store", filters: dict[str, str], limit: int | None, json: bool) -> None:
+    if json:
+        records = _selected(store, filters, limit)
+        typer.echo(as_json([_as_data(record, store.folder) for record in records]))
+        return
+    shown = LISTED if limit is None else limit
+    records = _selected(store, filters, shown + 1)
+    if records:
+        _print_table(records[:shown], store.folder)
+        if len(records) > shown:
+            typer.echo(f"These are the newest {shown}; more with --limit.")
+    elif filters and store.runs(limit=1):
+        asked = ", ".join(f"{name} {value}" for name, value in filters.items())
+        typer.echo(f"no run with {asked}; without filters there are some in {store.folder}")
+    else:
+        typer.echo(NO_RUNS)
+        typer.echo(f"(looked in {store.folder})")
+
+
+def _selected(store: "Store", filters: dict[str, str], limit: int | None) -> "list[RunRecord]":
+    """Runs as asked for, where a run whose process is gone counts as interrupted, not as running."""
+    others: Any = {name: value for name, value in filters.items() if name != "status"}
+    status: Any = filters.get("status")
+    if status not in ("running", "interrupted"):
+        return store.runs(status=status, limit=limit, **others)
+    records = [each for each in store.runs(**others) if state(each, store.folder) == status]
+    return records[:limit]
+
+
+def state(record: "RunRecord", folder: Path) -> str:
+    """A run's status, seen from outside: one that was killed could not say that it stopped."""
+    if record.status == "running" and not _at_work(record, folder):
+        return "interrupted"
+    return record.status
+
+
+def _at_work(record: "RunRecord", folder: Path) -> bool:
+    from noiseproof.training.run_lock import holder
+
+    return record.status == "running" and holder(folder, record.id) is not None
+
+
+COLUMNS = (
+    "run",
+    "data",
+    "noise",
+    "loss",
+    "seed",
+    "epochs",
+    "test",
+    "best (epoch)",
+    "status",
+    "started (UTC)",
+    "time",
+)
+RIGHT_ALIGNED = ("seed", "epochs", "test", "best (epoch)", "time")
+LEFT_OUT = (("data", "noise", "loss", "seed"), ("time",), ("started (UTC)",))
+"""Columns that a narrow terminal goes without, least missed first: a run's name says what it was trained on."""
+
+
+def _print_table(records: "list[RunRecord]", folder: Path) -> None:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    rows = [_cells(record, folder) for record in records]
+    console = _console()
+    columns = fitting(rows, console.width)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for column in columns:
+        table.add_column(
+            column,
+            style="bold" if column == "run" else "",
+            justify="right" if column in RIGHT_ALIGNED else "left",
+            overflow="fold",
+            no_wrap=column != "run",
+        )
+    for row in rows:
+        table.add_row(*(Text(row[column]) for column in columns))  # Text, not str: nothing in it is markup
+    console.print(table)
+    console.print(LEGEND, highlight=False)
+    console.print("More on one: noiseproof runs RUN", highlight=False)
+
+
+def _cells(record: "RunRecord", folder: Path) -> dict[str, str]:
+    progress, config = record.progress, record.config
+    cells = (
+        record.id,
+        *(printable(str(config.get(key, ""))) for key in ("dataset", "noise", "loss", "seed")),
+        f"{progress.epochs}/{printable(str(config.get('epochs', '?')))}",
+        percent(progress.last_accuracy),
+        best(record),
+        state(record, folder),
+        record.started[:16].replace("T", " "),
+        duration(record.seconds),
+    )
+    return dict(zip(COLUMNS, cells, strict=True))
+
+
+def fitting(rows: list[dict[str, str]], width: int) -> list[str]:
+    """Return the columns that fit into ``width``, more of them the wider it is.
+
+    >>> row = dict.fromkeys(COLUMNS, "x" * 10)
+    >>> fitting([row], 200) == list(COLUMNS), fitting([row], 80)
+    (True, ['run', 'epochs', 'test', 'best (epoch)', 'status'])
+    """
+    columns = list(COLUMNS)
+    for group in LEFT_OUT:
+        if sum(3 + max(len(column), *(len(row[column]) for row in rows)) for column in columns) <= width:
+            break
+        columns = [column for column in columns if column not in group]
+    return columns
+
+
+def best(record: "RunRecord") -> str:
+    """The best accuracy and its epoch, counted from 1 as people do."""
+    progress = record.progress
+    if progress.best_accuracy_epoch is None:
+        return ""
+    return f"{percent(progress.best_accuracy)} ({progress.best_accuracy_epoch + 1})"
+
+
+def percent(value: float | None) -> str:
+    """An accuracy with two decimals, as papers print it."""
+    return "" if value is None else f"{value:.2f}"
+
+
+def duration(seconds: float) -> str:
+    """Seconds as people read them.
+
+    >>> duration(41.25), duration(725), duration(11_100)
+    ('41.2 s', '12 min 05 s', '3 h 05 min')
+    """
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02} s"
+    return f"{minutes // 60} h {minutes % 60:02} min"
+
+
+def printable(text: str) -> str:
+    r"""Text whose control characters are written out: what a config says must not steer the terminal.
+
+    >>> print(printable("red \x1b[31m"))
+    red \x1b[31m
+    """
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def as_json(value: Any) -> str:
+    """Strict JSON, in which NaN and the infinities are the texts ``"NaN"``, ``"Infinity"``, ``"-Infinity"``.
+
+    >>> as_json({"loss": float("nan")})
+    '{\\n  "loss": "NaN"\\n}'
+    """
+    return json_format.dumps(_spelled_out(value), ensure_ascii=False, indent=2, allow_nan=False)
+
+
+def _spelled_out(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, dict):
+        return {key: _spelled_out(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_spelled_out(each) for each in value]
+    return value
+
+
+def _as_data(record: "RunRecord", folder: Path) -> dict[str, Any]:
+    return dataclasses.asdict(record) | {"at_work": _at_work(record, folder)}
