@@ -4,6 +4,7 @@ import importlib
 import os
 import pickle
 import secrets
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
@@ -16,6 +17,10 @@ TORCH_SUFFIXES = (".pth", ".pt")
 
 CHECKPOINT_ENTRIES = ("state_dict", "model_state_dict", "model")
 """Where checkpoints of common training programs keep the weights."""
+
+
+SIGNS_OF_CODE = ("GLOBAL", "Can only create new object", "Can only build", "reduce for")
+"""How torch's restricted reader says that a file names a function or class that holds no tensors."""
 
 
 class WeightsError(ValueError):
@@ -74,22 +79,22 @@ def _read_safetensors(path: Path) -> dict[str, Tensor]:
     try:
         tensors: dict[str, Tensor] = safetensors_torch.load_file(path, device="cpu")
     except Exception as error:  # its reader is another language's: what it raises on damage is not one class
-        raise WeightsError(f"{path}: damaged, or not a safetensors file ({_first_line(error)})") from error
+        raise WeightsError(f"{path}: damaged, or not a safetensors file ({_reason(error)})") from error
     return tensors
 
 
 def _read_torch(path: Path) -> object:
     try:
-        return torch.load(path, map_location="cpu", weights_only=True)
-    except pickle.UnpicklingError as error:
-        if "unsupported" in str(error).lower():
+        with warnings.catch_warnings(action="ignore", category=UserWarning):  # advice on other ways to load
+            return torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # a damaged archive makes torch raise nearly anything
+        reason = _reason(error)
+        if isinstance(error, pickle.UnpicklingError) and any(sign in str(error) for sign in SIGNS_OF_CODE):
             raise WeightsError(
                 f"{path}: refused, since it holds more than tensors and numbers and loading it could run code "
-                f"({_objection(error)}); save model.state_dict() alone, or as safetensors"
+                f"({reason}); save model.state_dict() alone, or as safetensors"
             ) from error
-        raise WeightsError(f"{path}: damaged, or not a file of torch.save ({_first_line(error)})") from error
-    except Exception as error:  # a damaged archive makes torch raise nearly anything
-        raise WeightsError(f"{path}: damaged, or not a file of torch.save ({_first_line(error)})") from error
+        raise WeightsError(f"{path}: damaged, or not a file of torch.save ({reason})") from error
 
 
 def _named_tensors(path: Path, content: object) -> dict[str, Tensor]:
@@ -121,15 +126,11 @@ def _described(value: object) -> str:
     return f"a value of type {type(value).__name__}"
 
 
-def _objection(error: Exception) -> str:
-    """Return the line of torch's long message that says what it would not load."""
-    lines = [line.strip() for line in str(error).splitlines()]
-    return next((line for line in lines if "unsupported" in line.lower()), lines[0])
-
-
-def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+def _reason(error: Exception) -> str:
+    """Return the sentence that says what is wrong, without torch's paragraphs of advice around it."""
+    inner = error.__context__ if isinstance(error.__context__, pickle.UnpicklingError) else error
+    sentence = str(inner).strip().partition("\n")[0].partition(". ")[0].rstrip(".")
+    return sentence or type(error).__name__
 
 
 def _safetensors_torch(purpose: str) -> ModuleType:

@@ -92,9 +92,9 @@ def load_weights(model: nn.Module, path: str | PathLike[str], *, partial: bool =
     report = WeightsReport(
         path=file,
         loaded=tuple(name for name in own if name in found and name not in replaced),
-        skipped=tuple(name for name in found if name in replaced),
+        skipped=tuple(name for name in own if name in replaced),
         missing=tuple(name for name in own if name not in found),
-        unexpected=tuple(name for name in found if name not in own and name not in replaced),
+        unexpected=tuple(name for name in found if name not in own),
         final_layer=_fate_of_final_layer(found, own, final, replaced),
     )
     _check_names(report, own, final, partial)
@@ -137,12 +137,17 @@ def _names_of_another_final_layer(
     found: Mapping[str, Tensor], own: Mapping[str, Tensor], final: str | None
 ) -> set[str]:
     """Return the file's names of the final layer, if it differs from the model's in nothing but classes."""
-    names = {name for name in found if final is not None and name.startswith(f"{final}.")}
-    for name in names & own.keys():
-        theirs, ours = found[name].shape, own[name].shape
-        if len(theirs) == len(ours) > 0 and theirs[1:] == ours[1:] and theirs[0] != ours[0]:
-            return names
-    return set()
+    names = {name for name in own if name in found and final is not None and name.startswith(f"{final}.")}
+    # The first axis of a final layer's tensors, weight and bias alike, is the classes.
+    same_but_for_classes = all(
+        found[name].dim() == own[name].dim() > 0 and found[name].shape[1:] == own[name].shape[1:]
+        for name in names
+    )
+    if not names or not same_but_for_classes:
+        return set()
+    file_classes, *others = {found[name].shape[0] for name in names}
+    model_classes = {own[name].shape[0] for name in names}
+    return names if not others and file_classes not in model_classes else set()
 
 
 def _fate_of_final_layer(
