@@ -1,7 +1,7 @@
 """Write the generated pages: docs/losses.md, from the catalogue.
 
-    python docs/generate.py            write
-    python docs/generate.py --check    only say whether the pages are up to date
+python docs/generate.py            write
+python docs/generate.py --check    only say whether the pages are up to date
 """
 
 import argparse
@@ -33,6 +33,7 @@ which every label is ignored costs 0 (torch's cross-entropy gives NaN).
 
 
 def losses_page() -> str:
+    """The catalogue as a page."""
     lines = ["| name | formula | range | symmetric | defaults |", "|---|---|---|---|---|"]
     for name in available():
         each = record(name)
@@ -43,7 +44,13 @@ def losses_page() -> str:
         )
     for name in available():
         each = record(name)
-        lines += ["", f"## {each.name}", "", f"{each.title[0].upper()}{each.title[1:]}: {_text(each.formula)}", ""]
+        lines += [
+            "",
+            f"## {each.name}",
+            "",
+            f"{each.title[0].upper()}{each.title[1:]}: {_text(each.formula)}",
+            "",
+        ]
         lines += [f"* class `{each.module.__name__}`, function `{each.function.__name__}`"]
         lines += [f"* {_text(each.paper)}"]
         if each.needs:
@@ -67,6 +74,7 @@ PAGES = {"losses.md": losses_page}
 
 
 def main() -> None:
+    """Write every page that changed, or say which would."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--check", action="store_true", help="write nothing; fail if a page is out of date")
     arguments = parser.parse_args()

@@ -194,10 +194,9 @@ class StreamingLoader:
         for step in range(start, len(self)):
             self._check_current(iteration)
             samples = self._samples(order, step)
-            if self.data.images is not None:
-                pixels = self.data.images[samples]
-            else:
-                pixels = self._decode(samples, epoch)
+            pixels = (
+                self.data.images[samples] if self.data.images is not None else self._decode(samples, epoch)
+            )
             yield self._hand_out(pixels, samples, epoch, step)
 
     def _decode(self, samples: NDArray[np.int64], epoch: int) -> NDArray[np.uint8]:

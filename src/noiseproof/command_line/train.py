@@ -1,0 +1,186 @@
+"""``noiseproof train``: one run from the command line, with the paper's recipe or a plan for the user's data."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from noiseproof.training import Config
+
+EPILOG = """
+[bold]Examples[/bold]
+
+  noiseproof train digits --noise sym-0.6 --loss anl-ce
+
+  noiseproof train cifar10 --noise sym-0.8 --loss anl-ce --seed 1
+
+  noiseproof train folder:photos --loss anl-ce --model resnet18
+
+  noiseproof train cifar10 --loss anl-ce --set alpha=2 --set beta=3 --epochs 30
+
+  noiseproof train --resume cifar10-sym-0.8-anl-ce-s1-3f2a91c0
+
+  torchrun --nproc-per-node 2 -m noiseproof train cifar10 --loss anl-ce
+"""
+
+
+def train(
+    dataset: Annotated[
+        str | None,
+        typer.Argument(metavar="DATASET", help="A name of noiseproof data list, folder:PATH or csv:PATH."),
+    ] = None,
+    loss: Annotated[str | None, typer.Option(help="A loss of noiseproof losses.")] = None,
+    noise: Annotated[
+        str | None, typer.Option(help="Wrong labels to make: clean, sym-RATE, asym-RATE, dep-RATE, real.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Decides noise, initial weights, order, augmentation.")
+    ] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A hyper-parameter of the loss.")
+    ] = None,
+    recipe: Annotated[
+        str | None, typer.Option(help="A recipe's name or TOML file, not the data's own.")
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="A network of noiseproof models, or timm:NAME.")] = None,
+    weights: Annotated[str | None, typer.Option(help="Start from this file of weights.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Passes over the data.")] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Samples a step.")] = None,
+    learning_rate: Annotated[float | None, typer.Option("--lr", help="Learning rate at the start.")] = None,
+    optimizer: Annotated[str | None, typer.Option(help="sgd, adam or adamw.")] = None,
+    schedule: Annotated[
+        str | None, typer.Option(help="constant, cosine, exponential, step or milestones.")
+    ] = None,
+    weight_decay: Annotated[float | None, typer.Option(help="L2, by the optimiser.")] = None,
+    l1: Annotated[float | None, typer.Option("--l1", help="δ of L1, through the gradient.")] = None,
+    jacobian: Annotated[float | None, typer.Option(help="Strength of the Jacobian's norm.")] = None,
+    clip_norm: Annotated[float | None, typer.Option(help="Largest norm of the gradient; 0: any.")] = None,
+    ema: Annotated[float | None, typer.Option(help="Decay of a moving average of the weights.")] = None,
+    precision: Annotated[str | None, typer.Option(help="float32, tf32 or bf16.")] = None,
+    train_size: Annotated[int | None, typer.Option(help="Train on so many samples only.")] = None,
+    image_size: Annotated[int | None, typer.Option(help="Side to which picture files are brought.")] = None,
+    evaluate_every: Annotated[int | None, typer.Option(help="Epochs between tests.")] = None,
+    device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or cuda:N.")] = None,
+    workers: Annotated[int | None, typer.Option(help="Processes that decode pictures.")] = None,
+    compile_: Annotated[bool, typer.Option("--compile", help="Compile the network.")] = False,
+    gradient_quantiles: Annotated[
+        bool, typer.Option("--gradient-quantiles", help="Record the spread of ∂NNCE/∂p.")
+    ] = False,
+    resume: Annotated[
+        str | None, typer.Option(metavar="RUN", help="Go on with a run that was stopped.")
+    ] = None,
+    folder: Annotated[
+        Path | None, typer.Option(help="Where runs are kept; else NOISEPROOF_RUNS or runs.")
+    ] = None,
+    sink: Annotated[
+        list[str] | None, typer.Option(help="Also send metrics to tensorboard, mlflow, wandb.")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the result.")] = False,
+) -> None:
+    """Train a network on labels that may be wrong."""
+    given = {
+        "loss": loss,
+        "noise": noise,
+        "seed": seed,
+        "model": model,
+        "weights": weights,
+        "epochs": epochs,
+        "batch_size": batch_size,
+        "learning_rate": learning_rate,
+        "optimizer": optimizer,
+        "schedule": schedule,
+        "weight_decay": weight_decay,
+        "l1": l1,
+        "jacobian": jacobian,
+        "clip_norm": clip_norm,
+        "ema": ema,
+        "precision": precision,
+        "train_size": train_size,
+        "image_size": image_size,
+        "evaluate_every": evaluate_every,
+        "device": device,
+        "workers": workers,
+        "compile": compile_ or None,
+        "gradient_quantiles": gradient_quantiles or None,
+    }
+    said = {name: value for name, value in given.items() if value is not None}
+    _run(dataset, recipe, said, set_ or [], resume, folder, sink or [], quiet)
+
+
+def _run(
+    dataset: str | None,
+    recipe: str | None,
+    said: dict[str, Any],
+    parameters: list[str],
+    resume: str | None,
+    folder: Path | None,
+    sinks: list[str],
+    quiet: bool,
+) -> None:
+    from noiseproof import training
+    from noiseproof.datasets import DataError
+    from noiseproof.training import ranks
+    from noiseproof.training.engine import default_folder
+
+    folder = folder or default_folder()
+    try:
+        if resume is not None:
+            config = _config_of(resume, folder, said)
+        elif dataset is None:
+            raise ValueError("say what to train on, e.g. noiseproof train digits, or --resume RUN")
+        else:
+            config = _new_config(dataset, recipe, said, parameters, quiet)
+        record = training.train(config, folder=folder, quiet=quiet, sinks=sinks)
+    except training.Interrupted as stopped:
+        typer.echo(f"Stopped, nothing lost. Go on with: noiseproof train --resume {stopped}", err=True)
+        raise typer.Exit(130) from None
+    except (ValueError, TypeError, DataError, OSError, training.NotFiniteError, RuntimeError) as error:
+        typer.echo(f"Error: {error}", err=True)
+        raise typer.Exit(2) from None
+    if ranks.is_first() and record.result is not None:
+        typer.echo(
+            f"{record.id}: test accuracy {record.result['test_accuracy']:.2f}% after the last epoch "
+            f"({record.seconds:.0f} s); best epoch {record.result['best_epoch']}: "
+            f"{record.result['best_test_accuracy']:.2f}%. More: noiseproof runs {record.id}"
+        )
+
+
+def _new_config(
+    dataset: str, recipe: str | None, said: dict[str, Any], parameters: list[str], quiet: bool
+) -> "Config":
+    from noiseproof.training import resolve
+    from noiseproof.training.plan import plan_for
+
+    said["loss_parameters"] = dict(_parameter(text) for text in parameters)
+    if recipe is None and dataset.startswith(("folder:", "csv:")):
+        plan = plan_for(dataset, said)
+        if not quiet:
+            for choice in plan:
+                typer.echo(f"{choice.field} = {choice.value!r}: {choice.reason}")
+        said = {choice.field: choice.value for choice in plan} | said
+    return resolve(dataset, recipe=recipe, **said)
+
+
+def _config_of(run: str, folder: Path, said: dict[str, Any]) -> "Config":
+    from noiseproof.training import Config
+    from noiseproof.training.store import Store
+
+    allowed = {"device", "workers", "compile"}
+    if set(said) - allowed:
+        raise ValueError(
+            f"--resume goes on with the run as it was; only {', '.join(sorted(allowed))} may change, "
+            f"got {', '.join(sorted(set(said) - allowed))}"
+        )
+    with Store(folder) as store:
+        return Config(**(store.get(run).config | said))
+
+
+def _parameter(text: str) -> tuple[str, Any]:
+    name, _, value = text.partition("=")
+    if value.lower() in ("true", "false"):
+        return name, value.lower() == "true"
+    try:
+        return name, int(value) if value.lstrip("-").isdigit() else float(value)
+    except ValueError:
+        raise ValueError(f"--set: expected NAME=NUMBER such as alpha=5, got {text!r}") from None

@@ -1,0 +1,69 @@
+"""Checkpoints: written whole or not at all, and never believed without their checksum."""
+
+import hashlib
+import io
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+
+MAGIC = b"noiseproof checkpoint 1\n"
+
+
+class BadCheckpointError(ValueError):
+    """A checkpoint that cannot be read."""
+
+
+def save(path: Path, state: dict[str, Any]) -> None:
+    """Write ``state`` (tensors, numbers, texts, lists and dicts of them) so that a crash leaves old or new."""
+    buffer = io.BytesIO()
+    torch.save(state, buffer)
+    payload = buffer.getbuffer()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with temporary.open("wb") as file:
+            file.write(MAGIC + hashlib.sha256(payload).digest())
+            file.write(payload)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise OSError(
+            error.errno,
+            f"cannot write the checkpoint ({error.strerror}); the last one is still there: make room, then resume",
+            str(path),
+        ) from error
+    _sync_folder(path.parent)
+
+
+def load(path: Path, device: torch.device) -> dict[str, Any]:
+    """Read a checkpoint; nothing in it is executed, and a damaged one is refused."""
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        raise BadCheckpointError(
+            f"{path} does not exist: this run has no checkpoint to continue from"
+        ) from None
+    header = len(MAGIC) + 32
+    if len(content) < header or not content.startswith(MAGIC):
+        raise BadCheckpointError(f"{path} is not a checkpoint of noiseproof, or only its beginning")
+    payload = content[header:]
+    if hashlib.sha256(payload).digest() != content[len(MAGIC) : header]:
+        raise BadCheckpointError(f"{path} is damaged: its checksum is not the one it was written with")
+    state: dict[str, Any] = torch.load(io.BytesIO(payload), map_location=device, weights_only=True)
+    return state
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a rename survive a power cut, where the system can."""
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

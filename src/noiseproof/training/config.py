@@ -1,0 +1,282 @@
+"""One object holds everything that decides what a run computes; files and flags fill the same fields.
+
+A config starts from its recipe (a TOML file of the package, one for each data set of the paper), then takes what
+was published for its loss, then what the user says. Whoever comes later wins; a key nobody knows is an error.
+"""
+
+import hashlib
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from noiseproof.losses import checks, published_recipe, record
+from noiseproof.losses.recipes import RECIPE_NAMES
+from noiseproof.noise import parse_name
+
+OPTIMIZERS = ("sgd", "adam", "adamw")
+SCHEDULES = ("constant", "cosine", "exponential", "step", "milestones")
+PRECISIONS = ("float32", "tf32", "bf16")
+PUBLISHED_NOISE_SEED = 0
+"""Instance-dependent noise was published as one realisation, whatever the run's seed."""
+
+NOT_PART_OF_THE_RESULT = ("device", "compile", "workers", "evaluate_every")
+"""Fields that say how to compute, not what: they are stored with a run but not hashed."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """What one run computes.
+
+    Attributes:
+        dataset: name of a data set, or ``folder:PATH`` or ``csv:PATH``.
+        noise: short name of the label noise, such as ``"sym-0.8"``; ``"clean"`` leaves labels as they are.
+        loss: name of a loss in the catalogue.
+        loss_parameters: its hyper-parameters.
+        seed: the run's seed, from which noise, initial weights, order and augmentation have streams of their own.
+        noise_seed: seed of the label noise alone; by default the run's, and 0 for instance-dependent noise.
+        train_size: use only so many training samples, drawn by the seed; all by default.
+        model: name of a network.
+        model_options: options of the network.
+        weights: file of weights to start from.
+        image_size: side to which image files are brought.
+        epochs: passes over the training data.
+        batch_size: samples a step, over all processes together.
+        optimizer: ``"sgd"``, ``"adam"`` or ``"adamw"``.
+        learning_rate: at the start.
+        momentum: of SGD.
+        nesterov: Nesterov's form of momentum.
+        schedule: how the learning rate falls: ``"constant"``, ``"cosine"`` (to 0), ``"exponential"`` (by
+            ``schedule_factor`` each epoch), ``"step"`` (by it every ``schedule_every`` epochs) or
+            ``"milestones"`` (by it at each of ``schedule_milestones``, shares of all epochs).
+        weight_decay: L2, applied by the optimiser.
+        l1: strength δ of ``δ·Σ|w|``, through the gradient, before clipping.
+        jacobian: strength of the Jacobian's squared norm.
+        clip_norm: largest norm of the gradient; 0 does not clip.
+        ema: decay of a moving average of the weights, which is then what is tested; 0 keeps none.
+        precision: ``"float32"``, ``"tf32"`` or ``"bf16"``.
+        sync_batch_norm: take batch-norm's statistics over all processes.
+        gradient_quantiles: record how ∂NNCE/∂p is spread over clean and flipped samples.
+        compile: compile the network with torch.compile.
+        device: ``"auto"``, ``"cpu"``, ``"cuda"``, ``"cuda:1"``, …
+        workers: processes that decode image files.
+        evaluate_every: epochs between tests; the last epoch is always tested.
+    """
+
+    dataset: str
+    model: str
+    epochs: int
+    learning_rate: float
+    loss: str = "anl-ce"
+    loss_parameters: Mapping[str, float] = field(default_factory=dict)
+    noise: str = "clean"
+    seed: int = 1
+    noise_seed: int | None = None
+    train_size: int | None = None
+    model_options: Mapping[str, Any] = field(default_factory=dict)
+    weights: str | None = None
+    image_size: int | None = None
+    batch_size: int = 128
+    optimizer: str = "sgd"
+    momentum: float = 0.9
+    nesterov: bool = False
+    schedule: str = "cosine"
+    schedule_factor: float = 0.1
+    schedule_every: int = 30
+    schedule_milestones: tuple[float, ...] = ()
+    weight_decay: float = 0.0
+    l1: float = 0.0
+    jacobian: float = 0.0
+    clip_norm: float = 5.0
+    ema: float = 0.0
+    precision: str = "float32"
+    sync_batch_norm: bool = False
+    gradient_quantiles: bool = False
+    compile: bool = False
+    device: str = "auto"
+    workers: int = 2
+    evaluate_every: int = 1
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "loss", record(self.loss).name)
+        object.__setattr__(self, "schedule_milestones", tuple(self.schedule_milestones))
+        parse_name(self.noise)
+        for name, allowed in (("optimizer", OPTIMIZERS), ("schedule", SCHEDULES), ("precision", PRECISIONS)):
+            if getattr(self, name) not in allowed:
+                raise ValueError(checks.unknown(name, getattr(self, name), allowed))
+        for name in ("epochs", "batch_size", "evaluate_every", "schedule_every"):
+            checks.positive_integer(name, getattr(self, name))
+        checks.above("learning_rate", self.learning_rate, 0)
+        for name in ("momentum", "weight_decay", "l1", "jacobian", "clip_norm", "ema", "schedule_factor"):
+            checks.non_negative(name, getattr(self, name))
+        if not 0 <= self.ema < 1:
+            raise ValueError(f"ema: expected a decay in [0, 1), got {self.ema!r}")
+        if any(not 0 < share < 1 for share in self.schedule_milestones):
+            raise ValueError(
+                f"schedule_milestones: expected shares of all epochs between 0 and 1, such as [0.5, 0.75], got "
+                f"{list(self.schedule_milestones)}"
+            )
+
+    @property
+    def drawn_with(self) -> int:
+        """The seed of the label noise."""
+        if self.noise_seed is not None:
+            return self.noise_seed
+        return PUBLISHED_NOISE_SEED if parse_name(self.noise).kind == "dep" else self.seed
+
+    def learning_rate_at(self, epoch: int) -> float:
+        """Learning rate during an epoch, counted from 0: a function of the epoch, so that nothing is stored.
+
+        >>> config = Config("digits", "mlp", epochs=4, learning_rate=0.1)
+        >>> [round(config.learning_rate_at(epoch), 4) for epoch in range(4)]
+        [0.1, 0.0854, 0.05, 0.0146]
+        """
+        from math import cos, pi
+
+        if self.schedule == "cosine":
+            return self.learning_rate * (1 + cos(pi * epoch / self.epochs)) / 2
+        if self.schedule == "exponential":
+            return self.learning_rate * float(self.schedule_factor**epoch)
+        if self.schedule == "step":
+            return self.learning_rate * float(self.schedule_factor ** (epoch // self.schedule_every))
+        if self.schedule == "milestones":
+            passed = sum(epoch >= share * self.epochs for share in self.schedule_milestones)
+            return self.learning_rate * float(self.schedule_factor**passed)
+        return self.learning_rate
+
+    def as_data(self) -> dict[str, Any]:
+        """Every field, in types that JSON knows."""
+        data = asdict(self)
+        data["loss_parameters"] = dict(self.loss_parameters)
+        data["model_options"] = {
+            k: list(v) if isinstance(v, tuple) else v for k, v in self.model_options.items()
+        }
+        data["schedule_milestones"] = list(self.schedule_milestones)
+        return data
+
+    @property
+    def hash(self) -> str:
+        """Hash of all that decides the result: two runs with the same hash are the same experiment."""
+        decisive = {k: v for k, v in self.as_data().items() if k not in NOT_PART_OF_THE_RESULT}
+        return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:16]
+
+    @property
+    def run_id(self) -> str:
+        """Name of the run: readable, and different for different configs.
+
+        >>> Config("digits", "mlp", 3, 0.1, loss="anl-ce*", noise="sym-0.6").run_id[:-8]
+        'digits-sym-0.6-anl-ce-er-s1-'
+        """
+        source = (
+            Path(self.dataset.partition(":")[2] or self.dataset).stem if ":" in self.dataset else self.dataset
+        )
+        loss = self.loss.replace("*", "-er").replace("+", "-")
+        readable = "".join(c if c.isalnum() or c in "-." else "-" for c in f"{source}-{self.noise}-{loss}")
+        return f"{readable}-s{self.seed}-{self.hash[:8]}"
+
+
+def recipe_names() -> tuple[str, ...]:
+    """Recipes that come with the package."""
+    folder = resources.files("noiseproof.training") / "recipes"
+    return tuple(
+        sorted(item.name.removesuffix(".toml") for item in folder.iterdir() if item.name.endswith(".toml"))
+    )
+
+
+def read_recipe(name: str) -> dict[str, Any]:
+    """Read a recipe of the package by name, or a TOML file of the user's by path.
+
+    >>> read_recipe("cifar10")["epochs"]
+    120
+    """
+    if name.endswith(".toml"):
+        try:
+            text = Path(name).read_text()
+        except OSError as error:
+            raise ValueError(f"recipe: cannot read {name!r}: {error.strerror}") from error
+    elif name in recipe_names():
+        text = (resources.files("noiseproof.training") / "recipes" / f"{name}.toml").read_text()
+    else:
+        raise ValueError(checks.unknown("recipe", name, recipe_names()))
+    try:
+        values = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"recipe: {name!r} is not TOML: {error}") from error
+    _check_keys(values, f"key in {name}")
+    return values
+
+
+def resolve(dataset: str, *, recipe: str | None = None, **given: Any) -> Config:
+    """Make the config of a run: recipe, then what was published for the loss, then what is ``given``.
+
+    Args:
+        dataset: data set to train on.
+        recipe: name of a recipe or path of a TOML file; by default the data set's own.
+        **given: fields of :class:`Config`, which win. ``loss_parameters`` are added to the published ones.
+
+    Example:
+        >>> config = resolve("cifar10", loss="anl-ce", noise="sym-0.8")
+        >>> config.epochs, config.l1, config.weight_decay, dict(config.loss_parameters)
+        (120, 5e-05, 0.0, {'alpha': 5.0, 'beta': 5.0})
+        >>> resolve("cifar10", loss="ce").weight_decay
+        0.0001
+    """
+    _check_keys(given, "argument")
+    recipe = recipe or default_recipe(dataset)
+    values = read_recipe(recipe) if recipe else {}
+    published_for = str(values.pop("published_for", ""))
+    loss = record(given.get("loss", values.get("loss", "anl-ce"))).name
+    noise = str(given.get("noise", values.get("noise", "clean")))
+    if published_for in RECIPE_NAMES:
+        published = published_recipe(loss, published_for)
+        values["loss_parameters"] = published.for_noise(_published_noise(noise)) | values.get(
+            "loss_parameters", {}
+        )
+        values["l1"] = published.l1 or values.get("l1", 0.0)
+        if published.weight_decay is not None:
+            values["weight_decay"] = published.weight_decay
+    parameters = {**values.get("loss_parameters", {}), **given.get("loss_parameters", {})}
+    values = {
+        **values,
+        **given,
+        "loss": loss,
+        "noise": noise,
+        "loss_parameters": parameters,
+        "dataset": dataset,
+    }
+    missing = [name for name in ("model", "epochs", "learning_rate") if name not in values]
+    if missing:
+        raise ValueError(
+            f"{dataset!r} has no recipe of its own, so say {', '.join(missing)} yourself, or name a recipe: "
+            f"{', '.join(recipe_names())}"
+        )
+    return Config(**values)
+
+
+def default_recipe(dataset: str) -> str | None:
+    """Return the recipe that a data set has by default, if any."""
+    same = {"cifar10n": "cifar10", "cifar100n": "cifar100", "fashion-mnist": "mnist-like"}
+    name = same.get(dataset, dataset)
+    return name if name in recipe_names() else None
+
+
+def with_changes(config: Config, **changes: Any) -> Config:
+    """Return a copy with some fields changed, all checked again."""
+    _check_keys(changes, "argument")
+    return replace(config, **changes)
+
+
+def _published_noise(noise: str) -> str | None:
+    return noise if noise.partition("-")[0] in ("clean", "sym", "asym", "dep", "real") else None
+
+
+def _check_keys(values: Mapping[str, Any], what: str) -> None:
+    known = [each.name for each in fields(Config)]
+    if what != "argument":
+        known.append("published_for")
+    for key in values:
+        if key not in known:
+            raise ValueError(checks.unknown(what, key, known))

@@ -1,0 +1,271 @@
+"""What a run trains and tests on: images on the device, given and true labels, the data set's augmentation."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from noiseproof import datasets, noise
+from noiseproof.datasets import LabeledData
+from noiseproof.datasets.augment import Recipe, recipe_for
+from noiseproof.datasets.augment.mirror import RandomMirror
+from noiseproof.datasets.augment.normalize import IMAGENET_MEAN, IMAGENET_STD
+from noiseproof.datasets.decode import Fit, Squash
+from noiseproof.datasets.loader import StreamingLoader
+from noiseproof.noise import NoisyLabels
+from noiseproof.training.config import Config
+from noiseproof.training.streams import generator, order_of_epoch, stream_seed
+
+RESIDENT_SHARE = 0.4
+"""Share of the device's free memory that images may take before they are streamed instead."""
+
+HELD_OUT_SHARE = 0.1
+"""Share of the training data held out where a data set has no test split."""
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """Data of a pack: images are shared, labels belong to a run.
+
+    Attributes:
+        name: of the data set.
+        train: training samples; images as they are on disk.
+        test: test samples, with clean labels where the data set has them.
+        images: training images on the device, uint8 (N, C, H, W); ``None`` where they are streamed.
+        test_images: likewise.
+        recipe: how images are augmented and normalised.
+        device: where it all happens.
+        held_out: whether ``test`` was split off from the training data, so that its labels may be wrong too.
+    """
+
+    name: str
+    train: LabeledData
+    test: LabeledData
+    images: Tensor | None
+    test_images: Tensor | None
+    test_labels: Tensor
+    recipe: Recipe
+    device: torch.device
+    held_out: bool = False
+
+    @property
+    def num_classes(self) -> int:
+        """Number of classes."""
+        return self.train.num_classes
+
+    @property
+    def image_shape(self) -> tuple[int, int, int]:
+        """Channels, height and width of what the network sees."""
+        if self.images is not None:
+            channels, height, width = self.images.shape[1:]
+            return channels, height, width
+        assert self.recipe.train_fit is not None
+        height, width, channels = self.recipe.train_fit.shape
+        return channels, height, width
+
+
+@dataclass(frozen=True)
+class GivenLabels:
+    """Labels of one run, on the device.
+
+    Attributes:
+        given: what the run trains on (N,).
+        flipped: where that is known to be wrong (N,).
+        summary: realised rates and how the noise was drawn, for the run's record.
+    """
+
+    given: Tensor
+    flipped: Tensor
+    summary: dict[str, Any]
+
+
+def load_data(config: Config, device: torch.device) -> TrainingData:
+    """Load what a config names, from the cache or from the user's folder, onto the device if it fits."""
+    train = datasets.load(config.dataset)
+    held_out = False
+    try:
+        test = datasets.load(config.dataset, split="test")
+    except datasets.DataError:
+        if not config.dataset.startswith(("folder:", "csv:")):
+            raise
+        split = datasets.tuning_split(train, share=HELD_OUT_SHARE, seed=config.seed)
+        train, test = split.apply(train)
+        held_out = True
+    if config.train_size is not None and config.train_size < len(train):
+        chosen = np.random.RandomState(config.seed).permutation(len(train))[: config.train_size]
+        train = train.subset(np.sort(chosen))
+    recipe = _recipe(config, train)
+    images, test_images = _resident(train, recipe.train_fit, device), _resident(test, recipe.test_fit, device)
+    labels = torch.from_numpy(test.labels).to(device)
+    return TrainingData(config.dataset, train, test, images, test_images, labels, recipe, device, held_out)
+
+
+def _recipe(config: Config, train: LabeledData) -> Recipe:
+    """The data set's own recipe; for users' data a plain one: squashed to one size, flipped at random."""
+    if not config.dataset.startswith(("folder:", "csv:")):
+        return recipe_for(config.dataset)
+    side = config.image_size or 64
+    fit = None if train.images is not None else Squash(side, side)
+    return Recipe(config.dataset, (RandomMirror(left_right=0.5),), IMAGENET_MEAN, IMAGENET_STD, fit, fit)
+
+
+def _resident(data: LabeledData, fit: Fit | None, device: torch.device) -> Tensor | None:
+    """Images of a data set on the device, or ``None`` if they would not leave room for training."""
+    if data.images is not None:
+        pixels = data.images.size
+    else:
+        assert fit is not None
+        pixels = len(data) * int(np.prod(fit.shape))
+    if pixels > RESIDENT_SHARE * _free_bytes(device):
+        return None
+    if data.images is not None:
+        return torch.from_numpy(np.ascontiguousarray(data.images.transpose(0, 3, 1, 2))).to(device)
+    if fit is None or not _is_deterministic(fit):
+        return None
+    with StreamingLoader(data, fit, 256, shuffle=False) as loader:
+        return torch.cat([batch.images for batch in loader]).to(device)
+
+
+def _is_deterministic(fit: Fit) -> bool:
+    """Whether a picture always becomes the same pixels, so that it need be decoded once only."""
+    return type(fit).__name__ != "RandomWindow"
+
+
+def _free_bytes(device: torch.device) -> float:
+    if device.type == "cuda":
+        return float(torch.cuda.mem_get_info(device)[0])
+    import os
+
+    return float(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+
+
+def give_labels(config: Config, data: TrainingData) -> GivenLabels:
+    """Draw the labels that a run trains on."""
+    noisy = draw_noise(config, data.train)
+    clean = data.train.labels
+    given = clean if noisy is None else noisy.labels
+    flipped = given != clean
+    summary: dict[str, Any] = {"name": config.noise, "realised_rate": float(flipped.mean())}
+    if noisy is not None:
+        summary |= {"kind": noisy.kind, "seed": noisy.seed, "generator": noisy.generator}
+        summary["class_rates"] = [round(float(rate), 6) for rate in noisy.class_rates]
+    return GivenLabels(
+        torch.tensor(given).to(data.device),
+        torch.from_numpy(flipped).to(data.device),
+        summary,
+    )
+
+
+def draw_noise(config: Config, train: LabeledData) -> NoisyLabels | None:
+    """Label noise of a config, or ``None`` for labels as they are."""
+    name = noise.parse_name(config.noise)
+    labels, classes, seed = train.labels, train.num_classes, config.drawn_with
+    if name.kind == "clean":
+        return None
+    if name.kind == "real":
+        return _human_noise(config, train)
+    assert name.rate is not None
+    if name.kind == "sym":
+        return noise.symmetric(labels, name.rate, classes, seed)
+    if name.kind == "asym":
+        return noise.asymmetric(labels, name.rate, _flips(config.dataset, classes), seed)
+    if name.kind == "dep":
+        if train.images is None:
+            raise ValueError(
+                "noise: instance-dependent noise needs images in memory; this data set has files"
+            )
+        return noise.instance_dependent(train.images, labels, name.rate, classes, seed)
+    raise ValueError(f"noise: {config.noise!r} does not apply to classification")
+
+
+def _flips(dataset: str, num_classes: int) -> Any:
+    known = {
+        "cifar10": "cifar10",
+        "cifar100": "cifar100-blocks",
+        "fashion-mnist": "mnist-like",
+        "digits": "mnist-like",
+    }
+    return known.get(dataset) or {k: (k + 1) % num_classes for k in range(num_classes)}
+
+
+def _human_noise(config: Config, train: LabeledData) -> NoisyLabels:
+    if config.train_size is not None:
+        raise ValueError("train_size: human labels belong to the whole training set; leave it out")
+    human = datasets.human_labels(f"{config.dataset}n")
+    return noise.from_arrays(human.labels, human.clean, human.key, train.labels)
+
+
+class Batches:
+    """Batches of one run: which samples a step sees, and their augmented images."""
+
+    def __init__(self, config: Config, data: TrainingData, dtype: torch.dtype = torch.float32) -> None:
+        self.config, self.data, self.dtype = config, data, dtype
+        count, size = len(data.train), config.batch_size
+        # One sample left over would be a batch without statistics: batch-norm cannot train on it.
+        self.steps = count // size + (count % size > 1)
+        self._loader: StreamingLoader | None = None
+
+    def epoch(self, epoch: int, first_step: int) -> Iterator[tuple[int, Tensor, Tensor]]:
+        """``(step, images, sample indices)`` of an epoch, from ``first_step`` on."""
+        source = (
+            self._resident(epoch, first_step)
+            if self.data.images is not None
+            else self._streamed(epoch, first_step)
+        )
+        for step, images, indices in source:
+            random = generator(self.data.device, self.config.seed, "augmentation", epoch, step)
+            yield step, self.data.recipe.for_training(images, random, dtype=self.dtype), indices
+
+    def _resident(self, epoch: int, first_step: int) -> Iterator[tuple[int, Tensor, Tensor]]:
+        assert self.data.images is not None
+        size = self.config.batch_size
+        order = order_of_epoch(len(self.data.train), self.config.seed, epoch).to(self.data.device)
+        for step in range(first_step, self.steps):
+            indices = order[step * size : (step + 1) * size]
+            yield step, self.data.images[indices], indices
+
+    def _streamed(self, epoch: int, first_step: int) -> Iterator[tuple[int, Tensor, Tensor]]:
+        device = self.data.device
+        if self._loader is None:
+            self._loader = StreamingLoader(
+                self.data.train,
+                self.data.recipe.train_fit,
+                self.config.batch_size,
+                seed=stream_seed(self.config.seed, "order"),
+                num_workers=self.config.workers,
+                pin_memory=device.type == "cuda",
+            )
+        state = self._loader.state_dict()
+        self._loader.load_state_dict({**state, "epoch": epoch, "step": first_step})
+        for step, batch in enumerate(self._loader, first_step):
+            if step < self.steps:
+                indices = torch.as_tensor(batch.indices).to(device, non_blocking=True)
+                yield step, batch.images.to(device, non_blocking=True), indices
+
+    def close(self) -> None:
+        """Stop the workers, if there are any."""
+        if self._loader is not None:
+            self._loader.close()
+
+
+def test_batches(data: TrainingData, size: int, workers: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """``(normalised images, labels)`` of the test samples, in their order."""
+    if data.test_images is not None:
+        for start in range(0, len(data.test), size):
+            rows = slice(start, start + size)
+            yield data.recipe.for_testing(data.test_images[rows]), data.test_labels[rows]
+        return
+    with StreamingLoader(data.test, data.recipe.test_fit, size, shuffle=False, num_workers=workers) as loader:
+        for batch in loader:
+            labels = torch.as_tensor(batch.labels).to(data.device)
+            yield data.recipe.for_testing(batch.images.to(data.device)), labels
+
+
+def label_marginals(labels: Tensor, num_classes: int) -> list[float]:
+    """Share of each class among the labels."""
+    counts: NDArray[np.int64] = np.bincount(labels.cpu().numpy(), minlength=num_classes)
+    return [round(float(share), 5) for share in counts / max(1, len(labels))]

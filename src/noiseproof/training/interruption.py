@@ -1,0 +1,38 @@
+"""Ctrl-C and SIGTERM ask a run to stop after the step it is in, so that nothing is lost."""
+
+import signal
+import threading
+from types import FrameType, TracebackType
+from typing import Any
+
+
+class Interrupted(Exception):
+    """Training was asked to stop, and did, with everything saved."""
+
+
+class Interruption:
+    """Inside a ``with`` block, remembers that Ctrl-C was pressed; pressed again, it stops at once.
+
+    Outside the main thread signals cannot be caught, and it does nothing.
+    """
+
+    def __init__(self) -> None:
+        self.requested = False
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> "Interruption":
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._before[number] = signal.signal(number, self._request)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _request(self, number: int, frame: FrameType | None) -> None:
+        if self.requested:
+            raise KeyboardInterrupt
+        self.requested = True

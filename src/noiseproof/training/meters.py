@@ -1,0 +1,158 @@
+"""What an epoch adds up, on the device, without ever making it wait."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from noiseproof.losses import P_MIN
+from noiseproof.losses.calculus import WeightedSum
+from noiseproof.losses.evaluate import log_probabilities
+from noiseproof.losses.labels import IndexLabels
+from noiseproof.losses.module import RobustLoss
+
+QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
+
+
+def part_names(loss: RobustLoss) -> tuple[str, ...]:
+    """Names of a loss's parts, as they are recorded."""
+    if not isinstance(loss.term, WeightedSum):
+        return ()
+    return tuple(_name_of(term) for _, term in loss.term.parts)
+
+
+def _name_of(term: Any) -> str:
+    inner = type(getattr(term, "loss", None)).__name__
+    outer = type(term).__name__
+    return outer.lower() if inner == "NoneType" else f"{outer}({inner})".lower()
+
+
+class EpochMeters:
+    """Sums of one epoch of one run.
+
+    ``state`` holds every sum as a tensor, so that a run stopped in the middle of an epoch records exactly what it
+    would have recorded otherwise.
+    """
+
+    def __init__(
+        self, loss: RobustLoss, num_samples: int, num_classes: int, device: torch.device, spread: bool
+    ) -> None:
+        self.loss = loss
+        self.parts = part_names(loss)
+        zeros = {
+            "samples": 0,
+            "flipped": 0,
+            "correct_on_clean": 0,
+            "correct_on_flipped": 0,
+        }
+        self.state: dict[str, Tensor] = {
+            name: torch.zeros((), dtype=torch.int64, device=device) for name in zeros
+        }
+        for name in ("loss", "gradient_norm", "largest_gradient_norm"):
+            self.state[name] = torch.zeros((), dtype=torch.float64, device=device)
+        self.state["steps"] = torch.zeros((), dtype=torch.int64, device=device)
+        self.state["first_bad_step"] = torch.full((), -1, dtype=torch.int64, device=device)
+        self.state["parts"] = torch.zeros(len(self.parts), dtype=torch.float64, device=device)
+        self.state["predicted"] = torch.zeros(num_classes, dtype=torch.float64, device=device)
+        self.spread = spread
+        if spread:
+            self.state["pulls"] = torch.zeros(num_samples, device=device)
+
+    @torch.no_grad()
+    def add(
+        self,
+        step: int,
+        indices: Tensor,
+        logits: Tensor,
+        given: Tensor,
+        flipped: Tensor,
+        loss: Tensor,
+        norm: Tensor,
+    ) -> None:
+        """Add one step."""
+        state = self.state
+        log_p = log_probabilities(logits.detach())
+        right = log_p.argmax(1) == given
+        state["samples"] += len(given)
+        state["flipped"] += flipped.sum()
+        state["correct_on_clean"] += (right & ~flipped).sum()
+        state["correct_on_flipped"] += (right & flipped).sum()
+        state["loss"] += loss.detach().double()
+        state["gradient_norm"] += norm.double()
+        state["largest_gradient_norm"].copy_(torch.maximum(state["largest_gradient_norm"], norm.double()))
+        state["steps"] += 1
+        state["predicted"] += log_p.exp().sum(0).double()
+        if self.parts:
+            state["parts"] += self._part_values(log_p, given)
+        bad = ~(torch.isfinite(loss.detach()) & torch.isfinite(norm))
+        first = (state["first_bad_step"] < 0) & bad
+        state["first_bad_step"].copy_(torch.where(first, step, state["first_bad_step"]))
+        if self.spread:
+            state["pulls"][indices] = strongest_pull(log_p, given).to(state["pulls"].dtype)
+
+    def _part_values(self, log_p: Tensor, given: Tensor) -> Tensor:
+        assert isinstance(self.loss.term, WeightedSum)
+        labels = IndexLabels(given, torch.ones_like(given, dtype=torch.bool), None)
+        values = [term.per_sample(log_p, labels).mean() for _, term in self.loss.term.parts]
+        return torch.stack(values).double()
+
+    def trouble(self) -> str | None:
+        """Which step first had a loss or gradient that is not finite, and in which part; ``None`` if none had."""
+        step = int(self.state["first_bad_step"])
+        if step < 0:
+            return None
+        where = [
+            n for n, value in zip(self.parts, self.state["parts"].tolist(), strict=True) if value != value
+        ]
+        if where:
+            part = f"the part {', '.join(where)} of the loss"
+        elif not torch.isfinite(self.state["loss"]):
+            part = "the loss"
+        else:
+            part = "the gradient, though the loss itself was finite"
+        return f"at step {step}, in {part}"
+
+    def metrics(self, flipped: Tensor) -> dict[str, Any]:
+        """What the epoch's record holds of training; accuracies in percent, against the given labels."""
+        read: dict[str, Any] = {name: value.tolist() for name, value in self.state.items() if name != "pulls"}
+        samples, wrong, steps = read["samples"], read["flipped"], max(1, read["steps"])
+        metrics: dict[str, Any] = {
+            "loss": read["loss"] / steps,
+            "loss_parts": {n: v / steps for n, v in zip(self.parts, read["parts"], strict=True)},
+            "gradient_norm": read["gradient_norm"] / steps,
+            "largest_gradient_norm": read["largest_gradient_norm"],
+            "train_accuracy": 100 * (read["correct_on_clean"] + read["correct_on_flipped"]) / max(1, samples),
+            "clean_accuracy": 100 * read["correct_on_clean"] / (samples - wrong) if samples > wrong else None,
+            "flipped_accuracy": 100 * read["correct_on_flipped"] / wrong if wrong else None,
+            "predicted_marginals": [round(total / max(1, samples), 5) for total in read["predicted"]],
+        }
+        if self.spread:
+            metrics["strongest_pull"] = {
+                "quantiles": list(QUANTILES),
+                "clean": _quantiles(self.state["pulls"][~flipped]),
+                "flipped": _quantiles(self.state["pulls"][flipped]),
+            }
+        return metrics
+
+
+def strongest_pull(log_p: Tensor, given: Tensor, p_min: float = P_MIN) -> Tensor:
+    """``max_{j≠y} ∂NNCE/∂p_j`` of each sample: ``(A + log p_y) / (p_j S²)`` of the least likely class above p_min.
+
+    Classes at or below ``p_min`` are cut off and have no gradient.
+    """
+    floor = torch.log(torch.tensor(p_min, dtype=log_p.dtype)).item()
+    heights = (log_p - floor).clamp(min=0)
+    total = heights.sum(1)
+    of_label = heights.gather(1, given[:, None]).squeeze(1)
+    inverse = torch.where(log_p > floor, (-log_p).exp(), 0.0)
+    inverse = inverse.scatter(1, given[:, None], 0.0)
+    return inverse.amax(1) * of_label / total.square()
+
+
+def _quantiles(values: Tensor) -> list[float] | None:
+    if not len(values):
+        return None
+    levels = torch.tensor(QUANTILES, dtype=values.dtype, device=values.device)
+    # torch.quantile refuses more than 16 million values; sorting does not.
+    ordered = values.sort().values
+    return [float(v) for v in ordered[(levels * (len(values) - 1)).round().long()]]

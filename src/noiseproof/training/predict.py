@@ -1,0 +1,148 @@
+"""A trained run at work: classes for new pictures, and its weights in forms that other programs read."""
+
+import csv
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from noiseproof import models
+from noiseproof.datasets import LabeledData
+from noiseproof.datasets.augment.normalize import normalize
+from noiseproof.datasets.decode import Squash
+from noiseproof.datasets.loader import StreamingLoader
+
+PICTURES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff")
+
+
+@dataclass(frozen=True)
+class TrainedModel:
+    """A network with what its user must know.
+
+    Attributes:
+        network: in evaluation mode, on the device.
+        class_names: the name of each output.
+        mean: by channel, on the scale 0..1.
+        std: likewise.
+        shape: channels, height and width of an input.
+    """
+
+    network: nn.Module
+    class_names: tuple[str, ...]
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    shape: tuple[int, int, int]
+
+    @torch.no_grad()
+    def probabilities(self, images: Tensor) -> Tensor:
+        """Probabilities (N, K) of uint8 images (N, C, H, W)."""
+        device = next(self.network.parameters()).device
+        logits: Tensor = self.network(normalize(images.to(device), self.mean, self.std))
+        return logits.float().softmax(1).cpu()
+
+
+def load_trained(folder: Path, device: torch.device | str = "cpu") -> TrainedModel:
+    """Read what a finished run left in its folder."""
+    described = folder / "model.json"
+    if not described.exists():
+        raise ValueError(
+            f"{folder} holds no trained model: the run did not finish, or its files were removed"
+        )
+    try:
+        facts: dict[str, Any] = json.loads(described.read_text())
+        size = facts["input"]
+        network = models.create(
+            facts["model"],
+            len(facts["class_names"]),
+            in_channels=size["channels"],
+            image_size=size["height"],
+            **facts["model_options"],
+        )
+    except (json.JSONDecodeError, KeyError, TypeError) as error:
+        raise ValueError(f"{described} is damaged: {error!r}") from error
+    models.load_weights(network, folder / "weights.safetensors")
+    return TrainedModel(
+        network.to(device).eval(),
+        tuple(facts["class_names"]),
+        tuple(facts["mean"]),
+        tuple(facts["std"]),
+        (size["channels"], size["height"], size["width"]),
+    )
+
+
+def pictures_in(place: Path) -> tuple[Path, ...]:
+    """A picture, or all pictures below a folder, in the order of their names."""
+    if place.is_file():
+        return (place,)
+    found = tuple(sorted(path for path in place.rglob("*") if path.suffix.lower() in PICTURES))
+    if not found:
+        raise ValueError(f"{place} holds no pictures (looked for {', '.join(PICTURES)})")
+    return found
+
+
+def predict(model: TrainedModel, paths: Sequence[Path], *, workers: int = 0) -> Iterator[tuple[Path, Tensor]]:
+    """``(file, probabilities)`` of pictures, squashed to the size the network was trained on."""
+    channels, height, width = model.shape
+    data = LabeledData("pictures", "test", np.zeros(len(paths), np.int64), ("unknown",), paths=tuple(paths))
+    with StreamingLoader(data, Squash(height, width), 64, shuffle=False, num_workers=workers) as loader:
+        for batch in loader:
+            images = batch.images
+            if channels == 1:  # pictures are read in colour; the network was trained on grey ones
+                images = images.float().mean(1, keepdim=True).round().to(torch.uint8)
+            for index, row in zip(batch.indices, model.probabilities(images), strict=True):
+                yield paths[int(index)], row
+
+
+def write_predictions(rows: Iterator[tuple[Path, Tensor]], class_names: Sequence[str], out: Path) -> int:
+    """Write ``path, predicted, probability`` of each picture as CSV, whole or not at all; returns how many."""
+    temporary = out.with_name(f".{out.name}.{os.getpid()}")
+    count = 0
+    try:
+        with temporary.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow(["path", "predicted", "probability"])
+            for path, probabilities in rows:
+                best = int(probabilities.argmax())
+                writer.writerow([_plain(str(path)), _plain(class_names[best]), f"{probabilities[best]:.6f}"])
+                count += 1
+        temporary.replace(out)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return count
+
+
+def _plain(text: str) -> str:
+    """Keep a spreadsheet from taking a name for a formula."""
+    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
+
+
+def export(folder: Path, out: Path, form: str) -> Path:
+    """Write a trained run as ``"safetensors"`` (with its JSON), ``"torch-export"`` or ``"onnx"``."""
+    import shutil
+
+    out.mkdir(parents=True, exist_ok=True)
+    model = load_trained(folder)
+    shutil.copyfile(folder / "model.json", out / "model.json")
+    example = (torch.zeros(2, *model.shape),)
+    batch = {0: torch.export.Dim("batch", min=1)}
+    if form == "safetensors":
+        target = out / "weights.safetensors"
+        shutil.copyfile(folder / "weights.safetensors", target)
+    elif form == "torch-export":
+        target = out / "model.pt2"
+        torch.export.save(torch.export.export(model.network, example, dynamic_shapes=(batch,)), target)
+    elif form == "onnx":
+        target = out / "model.onnx"
+        try:
+            torch.onnx.export(model.network, example, str(target), dynamo=True, dynamic_shapes=(batch,))
+        except ImportError as error:
+            raise ValueError(f"ONNX needs more ({error}); try: pip install onnx onnxscript") from error
+    else:
+        raise ValueError(f"form: expected safetensors, torch-export or onnx, got {form!r}")
+    return target

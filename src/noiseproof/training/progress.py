@@ -1,0 +1,126 @@
+"""How training shows that it is alive: bars in a terminal, plain lines elsewhere, nothing when quiet."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from rich.console import Console
+
+LINES_OF_A_RUN = 20
+"""About how many lines a long run prints where there is no terminal."""
+
+
+class Progress(Protocol):
+    """What the engine tells."""
+
+    def begin(self, run_id: str, epochs: int, done: int) -> None:
+        """Announce a run that starts, or goes on after ``done`` epochs."""
+
+    def step(self, run_id: str, epoch: int, share: float) -> None:
+        """Tell that a share of an epoch is done."""
+
+    def epoch(self, run_id: str, epoch: int, metrics: dict[str, Any]) -> None:
+        """Tell that an epoch is done."""
+
+    def end(self, run_id: str, status: str) -> None:
+        """Tell that a run is over."""
+
+
+class Silence:
+    """Says nothing."""
+
+    def begin(self, run_id: str, epochs: int, done: int) -> None:
+        """Say nothing."""
+
+    def step(self, run_id: str, epoch: int, share: float) -> None:
+        """Say nothing."""
+
+    def epoch(self, run_id: str, epoch: int, metrics: dict[str, Any]) -> None:
+        """Say nothing."""
+
+    def end(self, run_id: str, status: str) -> None:
+        """Say nothing."""
+
+
+class PlainLines(Silence):
+    """A line an epoch, for logs."""
+
+    def __init__(self) -> None:
+        self._epochs: dict[str, int] = {}
+
+    def begin(self, run_id: str, epochs: int, done: int) -> None:
+        """Remember how long the run is."""
+        self._epochs[run_id] = epochs
+        print(f"{run_id}: {epochs} epochs" + (f", {done} done before" if done else ""), flush=True)
+
+    def epoch(self, run_id: str, epoch: int, metrics: dict[str, Any]) -> None:
+        """Print the epoch, or in a long run every so-manieth one."""
+        epochs = self._epochs[run_id]
+        if (epoch + 1) % max(1, epochs // LINES_OF_A_RUN) == 0 or epoch + 1 == epochs:
+            print(f"{run_id}: epoch {epoch + 1}/{epochs}, {summary(metrics)}", flush=True)
+
+    def end(self, run_id: str, status: str) -> None:
+        """Print how it ended."""
+        print(f"{run_id}: {status}", flush=True)
+
+
+class Bars:
+    """A bar a run, with the time left and the accuracy so far."""
+
+    def __init__(self, bars: Any) -> None:
+        self._bars = bars
+        self._tasks: dict[str, Any] = {}
+
+    def begin(self, run_id: str, epochs: int, done: int) -> None:
+        """Add a bar."""
+        self._tasks[run_id] = self._bars.add_task(run_id, total=epochs, completed=done, accuracy="")
+
+    def step(self, run_id: str, epoch: int, share: float) -> None:
+        """Move the bar."""
+        self._bars.update(self._tasks[run_id], completed=epoch + share)
+
+    def epoch(self, run_id: str, epoch: int, metrics: dict[str, Any]) -> None:
+        """Show the accuracy."""
+        self._bars.update(self._tasks[run_id], completed=epoch + 1, accuracy=summary(metrics))
+
+    def end(self, run_id: str, status: str) -> None:
+        """Show how it ended."""
+        if status != "finished":
+            self._bars.update(self._tasks[run_id], accuracy=status)
+
+
+def summary(metrics: dict[str, Any]) -> str:
+    """What matters of an epoch, on one line."""
+    shown = [f"loss {metrics['loss']:.4f}"]
+    for key, name in (
+        ("clean_accuracy", "clean"),
+        ("flipped_accuracy", "flipped"),
+        ("test_accuracy", "test"),
+    ):
+        if metrics.get(key) is not None:
+            shown.append(f"{name} {metrics[key]:.1f}%")
+    return ", ".join(shown)
+
+
+@contextmanager
+def shown(quiet: bool = False) -> Iterator[Progress]:
+    """Progress that suits where the output goes."""
+    if quiet:
+        yield Silence()
+        return
+    if not sys.stdout.isatty():
+        yield PlainLines()
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as RichProgress
+
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[accuracy]}", markup=False),
+    )
+    with RichProgress(*columns, console=Console()) as bars:
+        yield Bars(bars)

@@ -1,0 +1,279 @@
+"""The engine on embedded data: it learns, repeats itself bit for bit, goes on where it stopped, and tells."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import torch
+
+from noiseproof.training import Interrupted, NotFiniteError, resolve, train, train_pack
+from noiseproof.training import engine as engine_module
+from noiseproof.training.checkpoint import BadCheckpointError
+from noiseproof.training.store import Store
+
+
+def small(**changes):
+    """A config that trains in a second."""
+    said = {"noise": "sym-0.4", "epochs": 3, "device": "cpu"} | changes
+    return resolve("digits", **said)
+
+
+def weights_of(folder, config):
+    from safetensors.torch import load_file
+
+    return load_file(folder / config.run_id / "weights.safetensors")
+
+
+def assert_same_weights(first, second):
+    assert first.keys() == second.keys()
+    for name, tensor in first.items():
+        assert torch.equal(tensor, second[name]), name
+
+
+def test_a_run_learns_and_is_recorded(tmp_path):
+    config = small(epochs=8)
+    record = train(config, folder=tmp_path, quiet=True)
+    assert record.status == "finished"
+    assert record.result["test_accuracy"] > 60
+    with Store(tmp_path) as store:
+        full = store.get(record.id)
+    assert len(full.epochs) == 8
+    last = full.epochs[-1]
+    assert last["test_accuracy"] == record.result["test_accuracy"]
+    assert last["clean_accuracy"] > last["flipped_accuracy"]
+    assert sum(last["predicted_marginals"]) == pytest.approx(1.0, abs=1e-3)
+    assert sum(full.noise["label_marginals"]) == pytest.approx(1.0, abs=1e-3)
+    assert set(last["loss_parts"]) == {"normalized(ce)", "normalizednegative(ce)"}
+    parts, parameters = last["loss_parts"], config.loss_parameters
+    assert last["loss"] == pytest.approx(
+        parameters["alpha"] * parts["normalized(ce)"] + parameters["beta"] * parts["normalizednegative(ce)"],
+        rel=1e-5,
+    )
+    assert full.noise["realised_rate"] == pytest.approx(0.37, abs=0.04)
+    assert full.config["loss"] == "anl-ce"
+    assert full.environment["versions"]["torch"] == torch.__version__.partition("+")[0] or torch.__version__
+
+
+def test_the_same_seed_gives_the_same_weights_bit_for_bit(tmp_path):
+    config = small()
+    train(config, folder=tmp_path / "a", quiet=True)
+    train(config, folder=tmp_path / "b", quiet=True)
+    assert_same_weights(weights_of(tmp_path / "a", config), weights_of(tmp_path / "b", config))
+    other = small(seed=2)
+    train(other, folder=tmp_path / "c", quiet=True)
+    different = weights_of(tmp_path / "c", other)
+    assert any(not torch.equal(t, different[n]) for n, t in weights_of(tmp_path / "a", config).items())
+
+
+def test_nothing_global_is_touched(tmp_path):
+    before = torch.random.get_rng_state().clone(), np.random.get_state()[1].copy()  # noqa: NPY002
+    train(small(epochs=1), folder=tmp_path, quiet=True)
+    assert torch.equal(torch.random.get_rng_state(), before[0])
+    assert np.array_equal(np.random.get_state()[1], before[1])  # noqa: NPY002
+
+
+class StopAfter:
+    """Stands where Ctrl-C is watched, and asks to stop after some steps."""
+
+    def __init__(self, steps):
+        self.steps = steps
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        return None
+
+    @property
+    def requested(self):
+        self.steps -= 1
+        return self.steps < 0
+
+
+@pytest.mark.parametrize("changes", [{}, {"ema": 0.9, "optimizer": "adam"}, {"gradient_quantiles": True}])
+def test_stopped_at_any_step_a_run_ends_with_the_same_weights_and_records(tmp_path, monkeypatch, changes):
+    config = small(**changes)
+    train(config, folder=tmp_path / "whole", quiet=True)
+    for steps in (0, 5, 22, 20):  # 23 steps an epoch: early, again in the first, in the second, in the third
+        monkeypatch.setattr(engine_module, "Interruption", lambda steps=steps: StopAfter(steps))
+        with pytest.raises(Interrupted):
+            train(config, folder=tmp_path / "parts", quiet=True)
+        with Store(tmp_path / "parts") as store:
+            assert store.get(config.run_id).status == "interrupted"
+    monkeypatch.undo()
+    train(config, folder=tmp_path / "parts", quiet=True)
+    assert_same_weights(weights_of(tmp_path / "whole", config), weights_of(tmp_path / "parts", config))
+    with Store(tmp_path / "whole") as whole, Store(tmp_path / "parts") as parts:
+        records = [[{**m, "seconds": 0} for m in store.get(config.run_id).epochs] for store in (whole, parts)]
+    assert records[0] == records[1]
+
+
+def test_a_finished_run_is_not_trained_again(tmp_path):
+    config = small(epochs=1)
+    first = train(config, folder=tmp_path, quiet=True)
+    started = time.perf_counter()
+    assert train(config, folder=tmp_path, quiet=True).ended == first.ended
+    assert time.perf_counter() - started < 1
+
+
+def test_a_pack_equals_its_runs_alone(tmp_path):
+    configs = [small(loss="ce"), small(loss="anl-ce", seed=2), small(loss="anl-ce*", noise="asym-0.4")]
+    records = train_pack(configs, folder=tmp_path / "pack", quiet=True)
+    assert [record.config["loss"] for record in records] == ["ce", "anl-ce", "anl-ce*"]
+    for config in configs:
+        train(config, folder=tmp_path / "alone", quiet=True)
+        assert_same_weights(weights_of(tmp_path / "pack", config), weights_of(tmp_path / "alone", config))
+
+
+def test_taking_turns_equals_one_after_another(tmp_path, monkeypatch):
+    """What a GPU does, on a CPU: the runs of a pack step in turn and never touch one another."""
+    configs = [small(loss="ce"), small(loss="gce", seed=3, epochs=2)]
+    train_pack(configs, folder=tmp_path / "in-line", quiet=True)
+    monkeypatch.setattr(engine_module, "_one_by_one", engine_module._take_turns)
+    train_pack(configs, folder=tmp_path / "in-turn", quiet=True)
+    for config in configs:
+        assert_same_weights(
+            weights_of(tmp_path / "in-line", config), weights_of(tmp_path / "in-turn", config)
+        )
+
+
+def test_packs_that_do_not_share_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="a pack shares its batch_size, got 32, 64"):
+        train_pack([small(batch_size=32), small()], folder=tmp_path)
+    with pytest.raises(ValueError, match="the same config stands twice"):
+        train_pack([small(), small()], folder=tmp_path)
+    with pytest.raises(ValueError, match="expected at least one, got none"):
+        train_pack([], folder=tmp_path)
+
+
+def test_a_loss_that_explodes_stops_the_run_and_keeps_the_last_checkpoint(tmp_path):
+    config = small(loss="ce", learning_rate=1e30, clip_norm=0.0, schedule="constant")
+    with pytest.raises(
+        NotFiniteError, match=r"not a finite number in epoch 1 at step \d+, in the (loss|gradient)"
+    ):
+        train(config, folder=tmp_path, quiet=True)
+    with Store(tmp_path) as store:
+        record = store.get(config.run_id)
+    assert record.status == "failed"
+    assert "smaller learning rate" in record.error
+
+
+def test_damaged_and_foreign_checkpoints_are_refused(tmp_path, monkeypatch):
+    config = small()
+    monkeypatch.setattr(engine_module, "Interruption", lambda: StopAfter(3))
+    with pytest.raises(Interrupted):
+        train(config, folder=tmp_path, quiet=True)
+    monkeypatch.undo()
+    path = tmp_path / config.run_id / "checkpoint.pt"
+    good = path.read_bytes()
+    for bad, message in (
+        (good[: len(good) // 2], "checksum"),
+        (good[:10], "not a checkpoint"),
+        (good[:5000] + bytes([good[5000] ^ 1]) + good[5001:], "checksum"),
+        (b"", "not a checkpoint"),
+    ):
+        path.write_bytes(bad)
+        with pytest.raises(BadCheckpointError, match=message):
+            train(config, folder=tmp_path, quiet=True)
+    path.write_bytes(good)
+    assert train(config, folder=tmp_path, quiet=True).status == "finished"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"optimizer": "adamw", "schedule": "exponential", "schedule_factor": 0.9},
+        {"nesterov": True, "schedule": "step", "schedule_every": 1},
+        {"jacobian": 1e-3, "schedule": "milestones", "schedule_milestones": [0.5]},
+        {"model": "mnist-cnn", "model_options": {}},
+        {"train_size": 300, "evaluate_every": 2},
+        {"precision": "bf16", "epochs": 1},
+        {"loss": "nce+rce", "noise": "dep-0.4"},
+    ],
+)
+def test_options_train(tmp_path, changes):
+    record = train(small(**changes), folder=tmp_path, quiet=True)
+    assert record.status == "finished"
+    assert record.result["test_accuracy"] > 5
+
+
+def test_instance_dependent_noise_is_one_realisation_for_all_seeds(tmp_path):
+    assert small(noise="dep-0.4", seed=3).drawn_with == 0
+    assert small(noise="sym-0.4", seed=3).drawn_with == 3
+    assert small(noise="dep-0.4", seed=3, noise_seed=7).drawn_with == 7
+
+
+COMMAND = [
+    sys.executable,
+    "-m",
+    "noiseproof",
+    "train",
+    "digits",
+    "--noise",
+    "sym-0.4",
+    "--device",
+    "cpu",
+    "-q",
+]
+
+
+def run_killed_at_random(folder, epochs, kills, longest):
+    """Train through the command line, killing it again and again."""
+    random = np.random.RandomState(0)
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    arguments = [*COMMAND, "--epochs", str(epochs), "--folder", str(folder)]
+    killed = 0
+    while killed < kills:
+        process = subprocess.Popen(
+            arguments, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        )
+        try:
+            process.wait(timeout=2.0 + random.uniform(0, longest))
+            break
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            killed += 1
+            with Store(folder) as store:
+                for record in store.runs():  # sound after every kill
+                    store.get(record.id)
+    done = subprocess.run(arguments, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return killed
+
+
+@pytest.mark.slow
+def test_twenty_kills_change_nothing(tmp_path):
+    config = small(epochs=400)
+    killed = run_killed_at_random(tmp_path / "killed", 400, 20, 2.0)
+    assert killed == 20
+    torch.set_num_threads(1)
+    train(config, folder=tmp_path / "whole", quiet=True)
+    assert_same_weights(weights_of(tmp_path / "whole", config), weights_of(tmp_path / "killed", config))
+
+
+def test_two_kills_change_nothing(tmp_path):
+    config = small(epochs=60)
+    run_killed_at_random(tmp_path / "killed", 60, 2, 1.0)
+    train(config, folder=tmp_path / "whole", quiet=True)
+    assert_same_weights(weights_of(tmp_path / "whole", config), weights_of(tmp_path / "killed", config))
+
+
+def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path):
+    process = subprocess.Popen(
+        [*COMMAND, "--epochs", "5000", "--folder", str(tmp_path)], stderr=subprocess.PIPE, text=True
+    )
+    deadline = time.monotonic() + 60
+    while not list(tmp_path.glob("*/checkpoint.pt")) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "noiseproof train --resume digits-sym-0.4-anl-ce-s1-" in said
+    with Store(tmp_path) as store:
+        (record,) = store.runs()
+    assert record.status == "interrupted"
