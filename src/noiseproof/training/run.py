@@ -158,9 +158,11 @@ def make_optimizer(config: Config, model: nn.Module) -> torch.optim.Optimizer:
             config.momentum,
             weight_decay=config.weight_decay,
             nesterov=config.nesterov,
+            fused=parameters[0].is_cuda or None,
         )
     kind = torch.optim.Adam if config.optimizer == "adam" else torch.optim.AdamW
-    return kind(parameters, config.learning_rate, weight_decay=config.weight_decay)
+    fused = parameters[0].is_cuda or None
+    return kind(parameters, config.learning_rate, weight_decay=config.weight_decay, fused=fused)
 
 
 class _MovingAverage:
