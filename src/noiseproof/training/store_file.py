@@ -60,7 +60,7 @@ SCHEMA = (
 )
 
 
-class StoreError(Exception):
+class StoreError(RuntimeError):
     """Any trouble with the run store: the base of the errors below, for one ``except``."""
 
 
@@ -95,9 +95,8 @@ def open_for_reading(path: Path) -> sqlite3.Connection | None:
         try:
             connection, version = _opened(path, "mode=rw")
         except sqlite3.OperationalError as error:
-            log = path.with_name(path.name + "-wal")
             unwritable = _primary_code(error) in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
-            if not unwritable or (log.exists() and log.stat().st_size > 0):
+            if not unwritable or _has_log(path):
                 raise
             connection, version = _opened(path, "mode=ro&immutable=1")
     if version == 0:
@@ -165,6 +164,7 @@ def _opened(path: Path, how: str) -> tuple[sqlite3.Connection, int]:
             (application,) = connection.execute("PRAGMA application_id").fetchone()
             (version,) = connection.execute("PRAGMA user_version").fetchone()
             (things,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+            (page,) = connection.execute("PRAGMA page_size").fetchone()
         if application != APPLICATION_ID and (application or version or things):
             raise StoreError(f"{path} is a database of another program and was left alone; {_ANOTHER}")
         if version > SCHEMA_VERSION:
@@ -172,10 +172,18 @@ def _opened(path: Path, how: str) -> tuple[sqlite3.Connection, int]:
                 f"{path} was written by a newer noiseproof (schema {version}, this one knows "
                 f"{SCHEMA_VERSION}); upgrade noiseproof, or {_ANOTHER}"
             )
+        if path.stat().st_size % page and not _has_log(path):  # SQLite would take what is missing for zeros
+            raise DamagedStoreError(f"{path} is damaged (its last page is cut off); {DAMAGED_ADVICE}")
     except BaseException:
         connection.close()
         raise
     return connection, int(version)
+
+
+def _has_log(path: Path) -> bool:
+    """Whether the latest pages are still beside the file: it is in use, or its last user did not close it."""
+    log = path.with_name(path.name + "-wal")
+    return log.exists() and log.stat().st_size > 0
 
 
 def _create(connection: sqlite3.Connection) -> None:
@@ -210,7 +218,10 @@ DAMAGED_ADVICE = (
     'checkpoints are not in it). What can be saved of it: sqlite3 OLD ".recover" | sqlite3 NEW'
 )
 
-_READ_ONLY = "cannot be written ({error}): the file or its folder is read-only; change that, or " + _ANOTHER
+_READ_ONLY = (
+    "cannot be written or opened ({error}): the file or its folder is read-only or closed to you; change that, "
+    "copy the folder to where you may write, or " + _ANOTHER
+)
 
 _ADVICE = {
     sqlite3.SQLITE_BUSY: f"another process has been writing for over {BUSY_SECONDS:.0f} s; wait for it or stop it",
@@ -219,6 +230,5 @@ _ADVICE = {
     "recorded before is safe on a sound disk; make room or mend it, then resume the run",
     sqlite3.SQLITE_READONLY: _READ_ONLY,
     sqlite3.SQLITE_PERM: _READ_ONLY,
-    sqlite3.SQLITE_CANTOPEN: "cannot be opened ({error}): no permission, or its folder is read-only while a log "
-    "(runs.sqlite-wal) waits to be read in; copy the folder to where you may write, or " + _ANOTHER,
+    sqlite3.SQLITE_CANTOPEN: _READ_ONLY,
 }

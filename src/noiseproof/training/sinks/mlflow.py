@@ -16,7 +16,7 @@ class MLflowSink:
     """Speaks to MLflow through its client, which unlike ``mlflow.log_metric`` can serve several runs at a time."""
 
     def __init__(self, folder: Path) -> None:
-        from mlflow import MlflowClient  # type: ignore[import-not-found, import-untyped, unused-ignore]
+        from mlflow import MlflowClient
 
         self._client: Any = MlflowClient()
         self._experiment: str | None = None

@@ -14,7 +14,7 @@ class WandbSink:
     """Where it writes and whether it goes online is wandb's own matter: ``wandb login``, WANDB_MODE."""
 
     def __init__(self, folder: Path) -> None:
-        import wandb  # type: ignore[import-not-found, import-untyped, unused-ignore]
+        import wandb
 
         self._wandb: Any = wandb
         self._folder = folder
