@@ -1,6 +1,5 @@
 """``noiseproof runs``: what was trained, with what, and how it ended."""
 
-import dataclasses
 import json as json_format
 import math
 import sys
@@ -312,4 +311,5 @@ def _spelled_out(value: Any) -> Any:
 
 
 def _as_data(record: "RunRecord", folder: Path) -> dict[str, Any]:
-    return dataclasses.asdict(record) | {"at_work": _at_work(record, folder)}
+    # Not dataclasses.asdict: it copies every value, which a long list would feel.
+    return vars(record) | {"progress": vars(record.progress), "at_work": _at_work(record, folder)}
