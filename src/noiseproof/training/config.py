@@ -6,6 +6,7 @@ was published for its loss, then what the user says. Whoever comes later wins; a
 
 import hashlib
 import json
+import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -13,7 +14,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from noiseproof.losses import checks, published_recipe, record
+from noiseproof.losses import checks, create, published_recipe, record
 from noiseproof.losses.recipes import RECIPE_NAMES
 from noiseproof.noise import parse_name
 
@@ -22,6 +23,9 @@ SCHEDULES = ("constant", "cosine", "exponential", "step", "milestones")
 PRECISIONS = ("float32", "tf32", "bf16")
 PUBLISHED_NOISE_SEED = 0
 """Instance-dependent noise was published as one realisation, whatever the run's seed."""
+
+LARGEST_SEED = 2**32 - 1
+"""What NumPy's frozen generators, which draw noise and splits, can be seeded with."""
 
 NOT_PART_OF_THE_RESULT = ("device", "compile", "workers", "evaluate_every")
 """Fields that say how to compute, not what: they are stored with a run but not hashed."""
@@ -38,7 +42,7 @@ class Config:
         loss_parameters: its hyper-parameters.
         seed: the run's seed, from which noise, initial weights, order and augmentation have streams of their own.
         noise_seed: seed of the label noise alone; by default the run's, and 0 for instance-dependent noise.
-        train_size: use only so many training samples, drawn by the seed; all by default.
+        train_size: use only so many training samples, the same ones for every seed; all by default.
         model: name of a network.
         model_options: options of the network.
         weights: file of weights to start from.
@@ -102,16 +106,26 @@ class Config:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "loss", record(self.loss).name)
+        object.__setattr__(self, "noise", str(parse_name(self.noise)))
         object.__setattr__(self, "schedule_milestones", tuple(self.schedule_milestones))
-        parse_name(self.noise)
         for name, allowed in (("optimizer", OPTIMIZERS), ("schedule", SCHEDULES), ("precision", PRECISIONS)):
             if getattr(self, name) not in allowed:
                 raise ValueError(checks.unknown(name, getattr(self, name), allowed))
         for name in ("epochs", "batch_size", "evaluate_every", "schedule_every"):
             checks.positive_integer(name, getattr(self, name))
+        for name in ("train_size", "image_size"):
+            if getattr(self, name) is not None:
+                checks.positive_integer(name, getattr(self, name))
+        for name, most in (("seed", LARGEST_SEED), ("noise_seed", LARGEST_SEED), ("workers", 1024)):
+            value = getattr(self, name)
+            if not (name == "noise_seed" and value is None) and not _is_integer_within(value, most):
+                raise ValueError(f"{name}: expected an integer from 0 to {most}, got {value!r}")
         checks.above("learning_rate", self.learning_rate, 0)
         for name in ("momentum", "weight_decay", "l1", "jacobian", "clip_norm", "ema", "schedule_factor"):
             checks.non_negative(name, getattr(self, name))
+        self._write_numbers_one_way()
+        parameters: dict[str, Any] = dict(self.loss_parameters)
+        create(self.loss, **parameters)  # the loss itself knows what it takes
         if not 0 <= self.ema < 1:
             raise ValueError(f"ema: expected a decay in [0, 1), got {self.ema!r}")
         if any(not 0 < share < 1 for share in self.schedule_milestones):
@@ -119,6 +133,18 @@ class Config:
                 f"schedule_milestones: expected shares of all epochs between 0 and 1, such as [0.5, 0.75], got "
                 f"{list(self.schedule_milestones)}"
             )
+
+    def _write_numbers_one_way(self) -> None:
+        """Turn 5 into 5.0 where a float is meant, so that the same experiment has the same hash."""
+        for each in fields(self):
+            if each.type is float:
+                object.__setattr__(self, each.name, float(getattr(self, each.name)))
+        defaults = record(self.loss).defaults
+        parameters = {
+            name: float(value) if isinstance(defaults.get(name), float) and type(value) is int else value
+            for name, value in self.loss_parameters.items()
+        }
+        object.__setattr__(self, "loss_parameters", parameters)
 
     @property
     def drawn_with(self) -> int:
@@ -143,7 +169,8 @@ class Config:
         if self.schedule == "step":
             return self.learning_rate * float(self.schedule_factor ** (epoch // self.schedule_every))
         if self.schedule == "milestones":
-            passed = sum(epoch >= share * self.epochs for share in self.schedule_milestones)
+            # 0.55 of 100 epochs is 55, not 55.00000000000001.
+            passed = sum(epoch >= round(share * self.epochs, 6) for share in self.schedule_milestones)
             return self.learning_rate * float(self.schedule_factor**passed)
         return self.learning_rate
 
@@ -170,12 +197,12 @@ class Config:
         >>> Config("digits", "mlp", 3, 0.1, loss="anl-ce*", noise="sym-0.6").run_id[:-8]
         'digits-sym-0.6-anl-ce-er-s1-'
         """
-        source = (
-            Path(self.dataset.partition(":")[2] or self.dataset).stem if ":" in self.dataset else self.dataset
-        )
+        kind, _, path = self.dataset.partition(":")
+        source = Path(os.path.abspath(path)).stem if path else kind
+        # Other alphabets may take four bytes a letter, and file names hold 255; no dot, lest "con.x" be "con".
+        source = "".join(c if c.isalnum() else "-" for c in source)[:30].strip("-") or "data"
         loss = self.loss.replace("*", "-er").replace("+", "-")
-        readable = "".join(c if c.isalnum() or c in "-." else "-" for c in f"{source}-{self.noise}-{loss}")
-        return f"{readable}-s{self.seed}-{self.hash[:8]}"
+        return f"{source}-{self.noise}-{loss}-s{self.seed}-{self.hash[:8]}"
 
 
 def recipe_names() -> tuple[str, ...]:
@@ -230,11 +257,14 @@ def resolve(dataset: str, *, recipe: str | None = None, **given: Any) -> Config:
     published_for = str(values.pop("published_for", ""))
     loss = record(given.get("loss", values.get("loss", "anl-ce"))).name
     noise = str(given.get("noise", values.get("noise", "clean")))
-    if published_for in RECIPE_NAMES:
+    if published_for:
+        if published_for not in RECIPE_NAMES:
+            raise ValueError(checks.unknown("published_for", published_for, RECIPE_NAMES))
         published = published_recipe(loss, published_for)
-        values["loss_parameters"] = published.for_noise(_published_noise(noise)) | values.get(
-            "loss_parameters", {}
-        )
+        values["loss_parameters"] = {
+            **values.get("loss_parameters", {}),
+            **published.for_noise(_published_noise(noise)),
+        }
         values["l1"] = published.l1 or values.get("l1", 0.0)
         if published.weight_decay is not None:
             values["weight_decay"] = published.weight_decay
@@ -267,6 +297,10 @@ def with_changes(config: Config, **changes: Any) -> Config:
     """Return a copy with some fields changed, all checked again."""
     _check_keys(changes, "argument")
     return replace(config, **changes)
+
+
+def _is_integer_within(value: object, most: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most
 
 
 def _published_noise(noise: str) -> str | None:
