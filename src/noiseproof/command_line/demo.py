@@ -42,21 +42,14 @@ def demo(
         configs = [resolve("digits", loss=loss, **said) for loss in LOSSES]
         finished = train_pack(configs, folder=folder)
     except Interrupted:
-        typer.echo("Stopped, nothing lost. Go on with: noiseproof demo", err=True)
+        typer.echo("Stopped, nothing lost. Go on with the same command.", err=True)
         raise typer.Exit(130) from None
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, RuntimeError) as error:
         typer.echo(f"Error: {error}", err=True)
         raise typer.Exit(2) from None
     with Store(folder) as store:
         records = [store.get(record.id) for record in finished]
     wrong = records[0].noise["realised_rate"]
-    write_page(
-        records,
-        out,
-        "Training on wrong labels: handwritten digits",
-        f"1,438 handwritten digits, {wrong:.1%} of whose labels are wrong, and 359 with right labels to test on. "
-        "The same network, the same wrong labels; only the loss differs.",
-    )
     typer.echo(
         f"\n{wrong:.1%} of the training labels are wrong; accuracies in percent after the last epoch:\n"
     )
@@ -67,7 +60,24 @@ def demo(
         last, result = record.epochs[-1], record.result or {}
         best = f"{result['best_test_accuracy']:.1f} ({result['best_epoch']})"
         typer.echo(
-            f"{record.config['loss']:9} {last['test_accuracy']:6.1f} {best:>13} "
-            f"{last['clean_accuracy']:13.1f} {last['flipped_accuracy']:13.1f} {record.seconds:13.0f}"
+            f"{record.config['loss']:9} {last['test_accuracy']:6.1f} {best:>14} "
+            f"{_percent(last['clean_accuracy']):>13} {_percent(last['flipped_accuracy']):>13} "
+            f"{record.seconds:8.0f}"
         )
+    try:
+        write_page(
+            records,
+            out,
+            "Training on wrong labels: handwritten digits",
+            f"1,438 handwritten digits, {wrong:.1%} of whose labels are wrong, and 359 with right labels to test "
+            "on. The same network, the same wrong labels; only the loss differs.",
+        )
+    except OSError as error:
+        typer.echo(f"Error: cannot write the page: {error}", err=True)
+        raise typer.Exit(2) from None
     typer.echo(f"\nPage: {out}")
+
+
+def _percent(accuracy: float | None) -> str:
+    """An accuracy, or a dash where there were no such labels."""
+    return "–" if accuracy is None else f"{accuracy:.1f}"

@@ -1,5 +1,6 @@
 """``noiseproof train``: one run from the command line, with the paper's recipe or a plan for the user's data."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -7,6 +8,7 @@ import typer
 
 if TYPE_CHECKING:
     from noiseproof.training import Config
+    from noiseproof.training.store import RunRecord
 
 EPILOG = """
 [bold]Examples[/bold]
@@ -37,6 +39,7 @@ def train(
     seed: Annotated[
         int | None, typer.Option(help="Decides noise, initial weights, order, augmentation.")
     ] = None,
+    noise_seed: Annotated[int | None, typer.Option(help="Another seed for the noise alone.")] = None,
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A hyper-parameter of the loss.")
     ] = None,
@@ -64,6 +67,9 @@ def train(
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or cuda:N.")] = None,
     workers: Annotated[int | None, typer.Option(help="Processes that decode pictures.")] = None,
     compile_: Annotated[bool, typer.Option("--compile", help="Compile the network.")] = False,
+    sync_batch_norm: Annotated[
+        bool, typer.Option("--sync-batch-norm", help="Batch-norm's statistics over all GPUs.")
+    ] = False,
     gradient_quantiles: Annotated[
         bool, typer.Option("--gradient-quantiles", help="Record the spread of ∂NNCE/∂p.")
     ] = False,
@@ -83,6 +89,7 @@ def train(
         "loss": loss,
         "noise": noise,
         "seed": seed,
+        "noise_seed": noise_seed,
         "model": model,
         "weights": weights,
         "epochs": epochs,
@@ -102,6 +109,7 @@ def train(
         "device": device,
         "workers": workers,
         "compile": compile_ or None,
+        "sync_batch_norm": sync_batch_norm or None,
         "gradient_quantiles": gradient_quantiles or None,
     }
     said = {name: value for name, value in given.items() if value is not None}
@@ -126,11 +134,13 @@ def _run(
     folder = folder or default_folder()
     try:
         if resume is not None:
-            config = _config_of(resume, folder, said)
+            more = {"DATASET": dataset, "--recipe": recipe, "--set": parameters}
+            config = _config_of(resume, folder, said | {name: value for name, value in more.items() if value})
         elif dataset is None:
             raise ValueError("say what to train on, e.g. noiseproof train digits, or --resume RUN")
         else:
             config = _new_config(dataset, recipe, said, parameters, quiet)
+        started = datetime.now(UTC).replace(microsecond=0)  # records are to the second
         record = training.train(config, folder=folder, quiet=quiet, sinks=sinks)
     except training.Interrupted as stopped:
         typer.echo(f"Stopped, nothing lost. Go on with: noiseproof train --resume {stopped}", err=True)
@@ -139,38 +149,52 @@ def _run(
         typer.echo(f"Error: {error}", err=True)
         raise typer.Exit(2) from None
     if ranks.is_first() and record.result is not None:
-        typer.echo(
-            f"{record.id}: test accuracy {record.result['test_accuracy']:.2f}% after the last epoch "
-            f"({record.seconds:.0f} s); best epoch {record.result['best_epoch']}: "
-            f"{record.result['best_test_accuracy']:.2f}%. More: noiseproof runs {record.id}"
-        )
+        if record.ended is not None and datetime.fromisoformat(record.ended) < started:
+            typer.echo(f"This config was trained before, until {record.ended}; it is not trained again.")
+        typer.echo(_told(record))
+
+
+def _told(record: "RunRecord") -> str:
+    """The result in a line or two."""
+    result = record.result or {}
+    on = (
+        "held-out training pictures, whose labels may be wrong too" if result.get("held_out") else "test data"
+    )
+    return (
+        f"{record.id}: test accuracy {result['test_accuracy']:.2f}% after the last epoch, on {on} "
+        f"({record.seconds:.0f} s); best epoch {result['best_epoch']}: {result['best_test_accuracy']:.2f}%. "
+        f"More: noiseproof runs {record.id}"
+    )
 
 
 def _new_config(
     dataset: str, recipe: str | None, said: dict[str, Any], parameters: list[str], quiet: bool
 ) -> "Config":
-    from noiseproof.training import resolve
+    from noiseproof.training import ranks, resolve
     from noiseproof.training.plan import plan_for
 
     said["loss_parameters"] = dict(_parameter(text) for text in parameters)
     if recipe is None and dataset.startswith(("folder:", "csv:")):
         plan = plan_for(dataset, said)
-        if not quiet:
+        if not quiet and ranks.is_first():
             for choice in plan:
                 typer.echo(f"{choice.field} = {choice.value!r}: {choice.reason}")
-        said = {choice.field: choice.value for choice in plan} | said
+        chosen = {choice.field: choice.value for choice in plan}
+        parameters_of_both = chosen.get("loss_parameters", {}) | said["loss_parameters"]
+        said = chosen | said | {"loss_parameters": parameters_of_both}
     return resolve(dataset, recipe=recipe, **said)
 
 
 def _config_of(run: str, folder: Path, said: dict[str, Any]) -> "Config":
     from noiseproof.training import Config
+    from noiseproof.training.config import NOT_PART_OF_THE_RESULT
     from noiseproof.training.store import Store
 
-    allowed = {"device", "workers", "compile"}
-    if set(said) - allowed:
+    not_allowed = sorted(set(said) - set(NOT_PART_OF_THE_RESULT))
+    if not_allowed:
         raise ValueError(
-            f"--resume goes on with the run as it was; only {', '.join(sorted(allowed))} may change, "
-            f"got {', '.join(sorted(set(said) - allowed))}"
+            f"--resume goes on with the run as it was; only {', '.join(sorted(NOT_PART_OF_THE_RESULT))} may "
+            f"change, got {', '.join(not_allowed)}"
         )
     with Store(folder) as store:
         return Config(**(store.get(run).config | said))

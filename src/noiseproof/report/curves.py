@@ -19,9 +19,6 @@ def accuracy_curves(records: "Sequence[RunRecord]", columns: int = 2) -> str:
 
     Accuracy on wrong labels is measured against those labels: the lower it stays, the less was learned by heart.
     """
-    import matplotlib
-
-    matplotlib.use("Agg")
     from matplotlib.figure import Figure
 
     rows = -(-len(records) // columns)
@@ -32,7 +29,8 @@ def accuracy_curves(records: "Sequence[RunRecord]", columns: int = 2) -> str:
             points = [(i + 1, m[key]) for i, m in enumerate(record.epochs) if m.get(key) is not None]
             if points:
                 panel.plot(*zip(*points, strict=True), color=colour, linestyle=style, label=label)
-        panel.set(title=str(record.config["loss"]), ylim=(0, 100))
+        panel.set_title(str(record.config["loss"]), parse_math=False)
+        panel.set_ylim(0, 100)
         panel.spines[["top", "right"]].set_visible(False)
     for panel in list(panels)[len(records) :]:
         panel.set_visible(False)

@@ -6,6 +6,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from noiseproof.report.command import command_of
 from noiseproof.report.curves import accuracy_curves
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ def write_page(records: "Sequence[RunRecord]", path: Path, title: str, introduct
         curves=accuracy_curves(records),
         environment=records[0].environment,
     )
+    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     temporary.write_text(text, encoding="utf-8")
     temporary.replace(path)
@@ -48,7 +50,7 @@ def _row(record: "RunRecord") -> dict[str, Any]:
         "clean": last.get("clean_accuracy"),
         "flipped": last.get("flipped_accuracy"),
         "seconds": record.seconds,
-        "parameters": ", ".join(f"{k}={v:g}" for k, v in record.config["loss_parameters"].items()),
+        "parameters": ", ".join(f"{k}={_short(v)}" for k, v in record.config["loss_parameters"].items()),
         "l1": record.config["l1"],
         "weight_decay": record.config["weight_decay"],
         "noise": f"{record.config['noise']} ({100 * record.noise['realised_rate']:.1f}% wrong)",
@@ -57,9 +59,5 @@ def _row(record: "RunRecord") -> dict[str, Any]:
     }
 
 
-def command_of(record: "RunRecord") -> str:
-    """Return the command that repeats a run."""
-    config = record.config
-    parts = [f"noiseproof train {config['dataset']} --noise {config['noise']} --loss '{config['loss']}'"]
-    parts.append(f"--seed {config['seed']} --epochs {config['epochs']}")
-    return " ".join(parts)
+def _short(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value)

@@ -21,7 +21,8 @@ def save(path: Path, state: dict[str, Any]) -> None:
     torch.save(state, buffer)
     payload = buffer.getbuffer()
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    # One name, not one a process: what a kill leaves behind is overwritten, and a run has one process only.
+    temporary = path.with_name(f".{path.name}.partial")
     try:
         with temporary.open("wb") as file:
             file.write(MAGIC + hashlib.sha256(payload).digest())

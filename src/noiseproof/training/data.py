@@ -14,17 +14,24 @@ from noiseproof.datasets import LabeledData
 from noiseproof.datasets.augment import Recipe, recipe_for
 from noiseproof.datasets.augment.mirror import RandomMirror
 from noiseproof.datasets.augment.normalize import IMAGENET_MEAN, IMAGENET_STD
-from noiseproof.datasets.decode import Fit, Squash
+from noiseproof.datasets.decode import Fit, RandomWindow, Squash
 from noiseproof.datasets.loader import StreamingLoader
 from noiseproof.noise import NoisyLabels
+from noiseproof.training import ranks
 from noiseproof.training.config import Config
 from noiseproof.training.streams import generator, order_of_epoch, stream_seed
 
 RESIDENT_SHARE = 0.4
 """Share of the device's free memory that images may take before they are streamed instead."""
 
+LABELED_BY_PEOPLE = ("cifar10", "cifar100")
+"""Data sets whose training images people have labelled again: CIFAR-10N and CIFAR-100N."""
+
 HELD_OUT_SHARE = 0.1
 """Share of the training data held out where a data set has no test split."""
+
+DATA_SEED = 1
+"""Draws what is held out and what ``train_size`` keeps: the runs of a pack share their data, not their seeds."""
 
 
 @dataclass(frozen=True)
@@ -86,18 +93,29 @@ class GivenLabels:
 def load_data(config: Config, device: torch.device) -> TrainingData:
     """Load what a config names, from the cache or from the user's folder, onto the device if it fits."""
     train = datasets.load(config.dataset)
+    if train.masks is not None:
+        raise datasets.DataError(f"{config.dataset} has masks, not classes; the engine trains classifiers")
     held_out = False
     try:
         test = datasets.load(config.dataset, split="test")
     except datasets.DataError:
         if not config.dataset.startswith(("folder:", "csv:")):
             raise
-        split = datasets.tuning_split(train, share=HELD_OUT_SHARE, seed=config.seed)
+        if round(HELD_OUT_SHARE * len(train)) < 1:
+            raise datasets.DataError(
+                f"{config.dataset}: {len(train)} pictures are too few to hold out a tenth of them for testing; "
+                "add pictures, or a folder or rows for the test split"
+            ) from None
+        split = datasets.tuning_split(train, share=HELD_OUT_SHARE, seed=DATA_SEED)
         train, test = split.apply(train)
         held_out = True
+    if noise.parse_name(config.noise).kind == "real":
+        train = train.subset(_certain(train)) if train.uncertain is not None else train
     if config.train_size is not None and config.train_size < len(train):
-        chosen = np.random.RandomState(config.seed).permutation(len(train))[: config.train_size]
+        chosen = np.random.RandomState(DATA_SEED).permutation(len(train))[: config.train_size]
         train = train.subset(np.sort(chosen))
+    if len(train) < 2:
+        raise datasets.DataError(f"{config.dataset}: expected at least 2 training samples, got {len(train)}")
     recipe = _recipe(config, train)
     images, test_images = _resident(train, recipe.train_fit, device), _resident(test, recipe.test_fit, device)
     labels = torch.from_numpy(test.labels).to(device)
@@ -107,6 +125,8 @@ def load_data(config: Config, device: torch.device) -> TrainingData:
 def _recipe(config: Config, train: LabeledData) -> Recipe:
     """The data set's own recipe; for users' data a plain one: squashed to one size, flipped at random."""
     if not config.dataset.startswith(("folder:", "csv:")):
+        if config.image_size is not None:
+            raise ValueError(f"image_size: {config.dataset} has a size of its own; leave it out")
         return recipe_for(config.dataset)
     side = config.image_size or 64
     fit = None if train.images is not None else Squash(side, side)
@@ -132,7 +152,7 @@ def _resident(data: LabeledData, fit: Fit | None, device: torch.device) -> Tenso
 
 def _is_deterministic(fit: Fit) -> bool:
     """Whether a picture always becomes the same pixels, so that it need be decoded once only."""
-    return type(fit).__name__ != "RandomWindow"
+    return not isinstance(fit, RandomWindow)
 
 
 def _free_bytes(device: torch.device) -> float:
@@ -188,15 +208,34 @@ def _flips(dataset: str, num_classes: int) -> Any:
         "cifar100": "cifar100-blocks",
         "fashion-mnist": "mnist-like",
         "digits": "mnist-like",
+        "cifar10n": "cifar10",
+        "cifar100n": "cifar100-blocks",
     }
     return known.get(dataset) or {k: (k + 1) % num_classes for k in range(num_classes)}
 
 
 def _human_noise(config: Config, train: LabeledData) -> NoisyLabels:
+    """Labels that people gave, less those of images whose place in the official order is not certain."""
+    if config.dataset not in LABELED_BY_PEOPLE:
+        raise ValueError(
+            f"noise: real labels exist for {' and '.join(LABELED_BY_PEOPLE)}, not for {config.dataset}"
+            + ("; its labels are those already" if config.dataset.endswith("n") else "")
+        )
     if config.train_size is not None:
         raise ValueError("train_size: human labels belong to the whole training set; leave it out")
     human = datasets.human_labels(f"{config.dataset}n")
-    return noise.from_arrays(human.labels, human.clean, human.key, train.labels)
+    certain = _certain(datasets.load(config.dataset))
+    if len(certain) != len(train):
+        raise ValueError(
+            f"noise: {len(train) - len(certain)} images of {config.dataset} have no certain human label, so real "
+            "noise cannot share a pack with another one"
+        )
+    return noise.from_arrays(human.labels[certain], human.clean[certain], human.key, train.labels)
+
+
+def _certain(data: LabeledData) -> NDArray[np.int64]:
+    everything = np.arange(len(data), dtype=np.int64)
+    return everything if data.uncertain is None else np.setdiff1d(everything, data.uncertain)
 
 
 class Batches:
@@ -205,9 +244,9 @@ class Batches:
     def __init__(self, config: Config, data: TrainingData, dtype: torch.dtype = torch.float32) -> None:
         self.config, self.data, self.dtype = config, data, dtype
         count, size = len(data.train), config.batch_size
-        # One sample left over would be a batch without statistics: batch-norm cannot train on it.
-        self.steps = count // size + (count % size > 1)
-        self._loader: StreamingLoader | None = None
+        # A process with one sample, or none, has no statistics for batch-norm: such a last batch is left out.
+        self.steps = count // size + (count % size >= 2 * ranks.count())
+        self._loader: _InOurOrder | None = None
 
     def epoch(self, epoch: int, first_step: int) -> Iterator[tuple[int, Tensor, Tensor]]:
         """``(step, images, sample indices)`` of an epoch, from ``first_step`` on."""
@@ -231,14 +270,9 @@ class Batches:
     def _streamed(self, epoch: int, first_step: int) -> Iterator[tuple[int, Tensor, Tensor]]:
         device = self.data.device
         if self._loader is None:
-            self._loader = StreamingLoader(
-                self.data.train,
-                self.data.recipe.train_fit,
-                self.config.batch_size,
-                seed=stream_seed(self.config.seed, "order"),
-                num_workers=self.config.workers,
-                pin_memory=device.type == "cuda",
-            )
+            self._loader = _InOurOrder(self.config, self.data)
+        if first_step >= self.steps:
+            return  # stopped after the last step of the epoch
         state = self._loader.state_dict()
         self._loader.load_state_dict({**state, "epoch": epoch, "step": first_step})
         for step, batch in enumerate(self._loader, first_step):
@@ -250,6 +284,24 @@ class Batches:
         """Stop the workers, if there are any."""
         if self._loader is not None:
             self._loader.close()
+
+
+class _InOurOrder(StreamingLoader):
+    """Takes the samples as the resident path does: whether images fit into memory must not change a result."""
+
+    def __init__(self, config: Config, data: TrainingData) -> None:
+        super().__init__(
+            data.train,
+            data.recipe.train_fit,
+            config.batch_size,
+            seed=stream_seed(config.seed, "order"),
+            num_workers=config.workers,
+            pin_memory=data.device.type == "cuda",
+        )
+        self._run_seed = config.seed
+
+    def _order(self, epoch: int) -> NDArray[np.int64]:
+        return order_of_epoch(len(self.data), self._run_seed, epoch).numpy()
 
 
 def test_batches(data: TrainingData, size: int, workers: int) -> Iterator[tuple[Tensor, Tensor]]:

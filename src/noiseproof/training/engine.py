@@ -7,7 +7,7 @@ one after another on a CPU, where taking turns would only spoil the cache.
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,16 @@ from noiseproof.training.store import RunRecord, Store
 CHECK_EVERY = 50
 """Steps between looks at whether the loss is still finite on a GPU, where looking costs a wait."""
 
-SHARED_BY_A_PACK = ("dataset", "model", "model_options", "batch_size", "train_size", "image_size", "device")
+SHARED_BY_A_PACK = (
+    "dataset",
+    "model",
+    "model_options",
+    "batch_size",
+    "train_size",
+    "image_size",
+    "device",
+    "precision",
+)
 
 
 class NotFiniteError(RuntimeError):
@@ -84,6 +93,7 @@ def train_pack(
                     stack.enter_context(locked(folder, config.run_id))
             data = data or load_data(waiting[0], device)
             interruption = stack.enter_context(Interruption())
+            stack.enter_context(_tf32(configs[0].precision == "tf32"))
             shown = stack.enter_context(progress_room.shown(quiet or not ranks.is_first()))
             opened = open_sinks(sinks, folder) if ranks.is_first() else []
             for sink in opened:
@@ -104,7 +114,6 @@ def _training(
     interruption: Interruption,
 ) -> Iterator[None]:
     """Train one run from where it stands to its last epoch, yielding after every step."""
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = config.precision == "tf32"
     run = Run(config, data)
     run_id, path = config.run_id, folder / config.run_id
     if (path / "checkpoint.pt").exists():
@@ -123,6 +132,7 @@ def _training(
                 if run.device.type == "cpu" or run.step % CHECK_EVERY == 0:
                     _require_finite(run)
                 if ranks.any_says(interruption.requested, run.device):
+                    run.meters.sum_over_ranks()
                     books.interrupt(run)
                     raise Interrupted(run_id)
                 shown.step(run_id, run.epoch, run.step / run.batches.steps)
@@ -141,23 +151,13 @@ def _training(
 
 
 def _metrics_of_epoch(run: Run, learning_rate: float) -> dict[str, Any]:
-    _sum_meters_over_ranks(run)
+    run.meters.sum_over_ranks()
     metrics = run.meters.metrics(run.labels.flipped)
     metrics["learning_rate"] = learning_rate
     last = run.epoch + 1 == run.config.epochs
     if last or (run.epoch + 1) % run.config.evaluate_every == 0:
         metrics["test_accuracy"] = run.test_accuracy()
     return metrics
-
-
-def _sum_meters_over_ranks(run: Run) -> None:
-    if ranks.count() == 1:
-        return
-    state = run.meters.state
-    for name in ("samples", "flipped", "correct_on_clean", "correct_on_flipped", "predicted"):
-        state[name] = ranks.summed(state[name])
-    for name in ("loss", "parts"):
-        state[name] = ranks.summed(state[name]) / ranks.count()
 
 
 def _require_finite(run: Run) -> None:
@@ -169,6 +169,18 @@ def _require_finite(run: Run) -> None:
         )
 
 
+@contextmanager
+def _tf32(allowed: bool) -> Iterator[None]:
+    """Allow or forbid TF32 inside the block; torch has one switch for the whole process."""
+    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
+    before = matmul.allow_tf32, cudnn.allow_tf32
+    matmul.allow_tf32 = cudnn.allow_tf32 = allowed
+    try:
+        yield
+    finally:
+        matmul.allow_tf32, cudnn.allow_tf32 = before
+
+
 def _one_by_one(runs: Sequence[Iterator[None]]) -> None:
     for run in runs:
         for _ in run:
@@ -176,9 +188,19 @@ def _one_by_one(runs: Sequence[Iterator[None]]) -> None:
 
 
 def _take_turns(runs: Sequence[Iterator[None]]) -> None:
-    going = list(runs)
+    """Let the runs step in turn; when asked to stop, each finishes its step and saves before the first tells."""
+    going, stopped = list(runs), None
     while going:
-        going = [run for run in going if next(run, StopIteration) is not StopIteration]
+        for run in list(going):
+            try:
+                next(run)
+            except StopIteration:
+                going.remove(run)
+            except Interrupted as interrupted:
+                stopped = stopped or interrupted
+                going.remove(run)
+    if stopped is not None:
+        raise stopped
 
 
 def _check_pack(configs: Sequence[Config]) -> None:
@@ -214,10 +236,15 @@ class _Books:
         }
         if self.writes:
             config = run.config.as_data()
-            self.store.begin(self.run_id, config, run.config.hash, describe(run.device), summary)
+            environment = describe(run.device)
+            if run.weights_report is not None:
+                environment["weights"] = str(run.weights_report)
+            self.store.begin(self.run_id, config, run.config.hash, environment, summary)
             for sink in self.sinks:
                 sink.begin(self.run_id, config)
         self.shown.begin(self.run_id, run.config.epochs, run.epoch)
+        if run.weights_report is not None:
+            self.shown.say(f"{self.run_id}: started from {run.weights_report}")
 
     def end_epoch(self, run: Run, metrics: dict[str, Any], seconds: float) -> None:
         self.last = metrics
@@ -248,7 +275,7 @@ class _Books:
             tested = [
                 (m["test_accuracy"], i) for i, m in enumerate(epochs) if m.get("test_accuracy") is not None
             ]
-            best, best_epoch = max(tested)
+            best, best_epoch = max(tested, key=lambda each: each[0])  # the first of several equal ones
             result = {
                 "test_accuracy": epochs[-1]["test_accuracy"],
                 "best_test_accuracy": best,
@@ -267,6 +294,8 @@ class _Books:
         """What a user of the weights must know: classes, normalisation, input size."""
         import json
 
+        from noiseproof.training.predict import fit_as_data
+
         channels, height, width = run.data.image_shape
         description = {
             "model": run.config.model,
@@ -275,6 +304,7 @@ class _Books:
             "mean": list(run.data.recipe.mean),
             "std": list(run.data.recipe.std),
             "input": {"channels": channels, "height": height, "width": width},
+            "fit": fit_as_data(run.data.recipe.test_fit),
             "dataset": run.config.dataset,
         }
         (self.folder / "model.json").write_text(json.dumps(description, indent=2, ensure_ascii=False))

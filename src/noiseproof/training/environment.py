@@ -2,6 +2,7 @@
 
 import os
 import platform
+import re
 import subprocess
 from importlib import metadata
 from pathlib import Path
@@ -15,16 +16,17 @@ import noiseproof
 def choose_device(name: str) -> torch.device:
     """Turn ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"cuda:1"`` into a device that exists."""
     if name == "auto":
-        if torch.cuda.is_available():
-            return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    if not re.fullmatch(r"cpu|cuda(:\d+)?", name):
+        raise ValueError(f"device: expected auto, cpu, cuda or cuda:N, got {name!r}")
+    if name == "cpu":
         return torch.device("cpu")
-    try:
-        device = torch.device(name)
-    except RuntimeError as error:
-        raise ValueError(f"device: expected auto, cpu, cuda or cuda:N, got {name!r}") from error
-    if device.type == "cuda" and not torch.cuda.is_available():
+    if not torch.cuda.is_available():
         raise ValueError(f"device: {name!r} was asked for, but torch sees no CUDA device; say --device cpu")
-    return device
+    index = int(name.partition(":")[2] or os.environ.get("LOCAL_RANK", "0"))
+    if index >= torch.cuda.device_count():
+        raise ValueError(f"device: cuda:{index} was asked for, but there are {torch.cuda.device_count()}")
+    return torch.device("cuda", index)
 
 
 def describe(device: torch.device) -> dict[str, Any]:
@@ -48,7 +50,10 @@ def _commit() -> str | None:
     folder = Path(__file__).resolve().parents[3]
     if not (folder / ".git").exists():
         return None
-    done = subprocess.run(
-        ["git", "-C", str(folder), "rev-parse", "HEAD"], capture_output=True, text=True, check=False
-    )
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(folder), "rev-parse", "HEAD"], capture_output=True, text=True, check=False
+        )
+    except OSError:  # a checkout on a machine without git
+        return None
     return done.stdout.strip() or None

@@ -2,12 +2,17 @@
 
 import signal
 import threading
+import time
 from types import FrameType, TracebackType
 from typing import Any
 
 
 class Interrupted(Exception):
     """Training was asked to stop, and did, with everything saved."""
+
+
+ONE_REQUEST_SECONDS = 1.0
+"""Signals so close together are one request: ``torchrun`` passes on a Ctrl-C that the terminal sent to all."""
 
 
 class Interruption:
@@ -17,7 +22,7 @@ class Interruption:
     """
 
     def __init__(self) -> None:
-        self.requested = False
+        self.requested, self._when = False, 0.0
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> "Interruption":
@@ -33,6 +38,8 @@ class Interruption:
             signal.signal(number, handler)
 
     def _request(self, number: int, frame: FrameType | None) -> None:
-        if self.requested:
+        now = time.monotonic()
+        if self.requested and now - self._when > ONE_REQUEST_SECONDS:
             raise KeyboardInterrupt
-        self.requested = True
+        if not self.requested:
+            self.requested, self._when = True, now

@@ -10,6 +10,7 @@ from noiseproof.losses.calculus import WeightedSum
 from noiseproof.losses.evaluate import log_probabilities
 from noiseproof.losses.labels import IndexLabels
 from noiseproof.losses.module import RobustLoss
+from noiseproof.training import ranks
 
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 
@@ -27,6 +28,21 @@ def _name_of(term: Any) -> str:
     return outer.lower() if inner == "NoneType" else f"{outer}({inner})".lower()
 
 
+ADDED_OVER_RANKS = (
+    "samples",
+    "flipped",
+    "correct_on_clean",
+    "correct_on_flipped",
+    "predicted",
+    "loss",
+    "parts",
+)
+"""Sums to which each process adds its own samples; the others are the same in every process."""
+
+NOT_SEEN = -1.0
+"""Stands for the pull of a sample that the epoch left out; no pull is negative."""
+
+
 class EpochMeters:
     """Sums of one epoch of one run.
 
@@ -39,24 +55,20 @@ class EpochMeters:
     ) -> None:
         self.loss = loss
         self.parts = part_names(loss)
-        zeros = {
-            "samples": 0,
-            "flipped": 0,
-            "correct_on_clean": 0,
-            "correct_on_flipped": 0,
-        }
+        counts = ("samples", "flipped", "correct_on_clean", "correct_on_flipped")
         self.state: dict[str, Tensor] = {
-            name: torch.zeros((), dtype=torch.int64, device=device) for name in zeros
+            name: torch.zeros((), dtype=torch.int64, device=device) for name in counts
         }
         for name in ("loss", "gradient_norm", "largest_gradient_norm"):
             self.state[name] = torch.zeros((), dtype=torch.float64, device=device)
         self.state["steps"] = torch.zeros((), dtype=torch.int64, device=device)
         self.state["first_bad_step"] = torch.full((), -1, dtype=torch.int64, device=device)
         self.state["parts"] = torch.zeros(len(self.parts), dtype=torch.float64, device=device)
+        self.state["first_bad_values"] = torch.zeros(1 + len(self.parts), dtype=torch.float64, device=device)
         self.state["predicted"] = torch.zeros(num_classes, dtype=torch.float64, device=device)
         self.spread = spread
         if spread:
-            self.state["pulls"] = torch.zeros(num_samples, device=device)
+            self.state["pulls"] = torch.full((num_samples,), NOT_SEEN, device=device)
 
     @torch.no_grad()
     def add(
@@ -68,8 +80,9 @@ class EpochMeters:
         flipped: Tensor,
         loss: Tensor,
         norm: Tensor,
+        share: float = 1.0,
     ) -> None:
-        """Add one step."""
+        """Add one step, of which these samples are a ``share``, the rest being other processes'."""
         state = self.state
         log_p = log_probabilities(logits.detach())
         right = log_p.argmax(1) == given
@@ -77,40 +90,54 @@ class EpochMeters:
         state["flipped"] += flipped.sum()
         state["correct_on_clean"] += (right & ~flipped).sum()
         state["correct_on_flipped"] += (right & flipped).sum()
-        state["loss"] += loss.detach().double()
+        values = torch.stack([loss.detach().double(), *self._part_values(log_p, given)])
+        state["loss"] += share * values[0]
+        state["parts"] += share * values[1:]
         state["gradient_norm"] += norm.double()
         state["largest_gradient_norm"].copy_(torch.maximum(state["largest_gradient_norm"], norm.double()))
         state["steps"] += 1
         state["predicted"] += log_p.exp().sum(0).double()
-        if self.parts:
-            state["parts"] += self._part_values(log_p, given)
         bad = ~(torch.isfinite(loss.detach()) & torch.isfinite(norm))
         first = (state["first_bad_step"] < 0) & bad
         state["first_bad_step"].copy_(torch.where(first, step, state["first_bad_step"]))
+        state["first_bad_values"].copy_(torch.where(first, values, state["first_bad_values"]))
         if self.spread:
             state["pulls"][indices] = strongest_pull(log_p, given).to(state["pulls"].dtype)
 
-    def _part_values(self, log_p: Tensor, given: Tensor) -> Tensor:
-        assert isinstance(self.loss.term, WeightedSum)
+    def _part_values(self, log_p: Tensor, given: Tensor) -> list[Tensor]:
+        if not isinstance(self.loss.term, WeightedSum):
+            return []
         labels = IndexLabels(given, torch.ones_like(given, dtype=torch.bool), None)
-        values = [term.per_sample(log_p, labels).mean() for _, term in self.loss.term.parts]
-        return torch.stack(values).double()
+        return [term.per_sample(log_p, labels).mean().double() for _, term in self.loss.term.parts]
+
+    def sum_over_ranks(self) -> None:
+        """Put together what all processes added; afterwards each holds the whole."""
+        for name in ADDED_OVER_RANKS:
+            self.state[name] = ranks.summed(self.state[name])
+        if self.spread:
+            self.state["pulls"] = ranks.largest(self.state["pulls"])
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        """Go on from the sums of all processes, which the first one then holds."""
+        self.state |= state
+        if not ranks.is_first():
+            for name in ADDED_OVER_RANKS:
+                self.state[name] = torch.zeros_like(self.state[name])
 
     def trouble(self) -> str | None:
         """Which step first had a loss or gradient that is not finite, and in which part; ``None`` if none had."""
         step = int(self.state["first_bad_step"])
         if step < 0:
             return None
-        where = [
-            n for n, value in zip(self.parts, self.state["parts"].tolist(), strict=True) if value != value
-        ]
+        loss, *parts = torch.isfinite(self.state["first_bad_values"]).tolist()
+        where = [name for name, finite in zip(self.parts, parts, strict=True) if not finite]
         if where:
             part = f"the part {', '.join(where)} of the loss"
-        elif not torch.isfinite(self.state["loss"]):
+        elif not loss:
             part = "the loss"
         else:
             part = "the gradient, though the loss itself was finite"
-        return f"at step {step}, in {part}"
+        return f"at step {step + 1}, in {part}"
 
     def metrics(self, flipped: Tensor) -> dict[str, Any]:
         """What the epoch's record holds of training; accuracies in percent, against the given labels."""
@@ -129,10 +156,14 @@ class EpochMeters:
         if self.spread:
             metrics["strongest_pull"] = {
                 "quantiles": list(QUANTILES),
-                "clean": _quantiles(self.state["pulls"][~flipped]),
-                "flipped": _quantiles(self.state["pulls"][flipped]),
+                "clean": _quantiles(self._pulls_seen(~flipped)),
+                "flipped": _quantiles(self._pulls_seen(flipped)),
             }
         return metrics
+
+    def _pulls_seen(self, which: Tensor) -> Tensor:
+        pulls = self.state["pulls"][which]
+        return pulls[pulls != NOT_SEEN]
 
 
 def strongest_pull(log_p: Tensor, given: Tensor, p_min: float = P_MIN) -> Tensor:
@@ -152,7 +183,7 @@ def strongest_pull(log_p: Tensor, given: Tensor, p_min: float = P_MIN) -> Tensor
 def _quantiles(values: Tensor) -> list[float] | None:
     if not len(values):
         return None
-    levels = torch.tensor(QUANTILES, dtype=values.dtype, device=values.device)
+    levels = torch.tensor(QUANTILES, dtype=torch.float64, device=values.device)
     # torch.quantile refuses more than 16 million values; sorting does not.
     ordered = values.sort().values
     return [float(v) for v in ordered[(levels * (len(values) - 1)).round().long()]]

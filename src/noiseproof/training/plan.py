@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from noiseproof import datasets
+from noiseproof.losses import published_recipe, record
 
 FEW_SAMPLES = 5_000
 MANY_CLASSES = 50
@@ -28,7 +29,6 @@ def plan_for(dataset: str, said: Mapping[str, Any]) -> list[Choice]:
     size = int(said.get("batch_size", 128 if count >= FEW_SAMPLES else 32))
     epochs = int(min(120, max(20, STEPS * size // max(1, count))))
     side = 64 if count < 20_000 else 128
-    many = classes > MANY_CLASSES
     choices = [
         Choice("model", "resnet18", f"a residual network that learns from {count} pictures without weights"),
         Choice("image_size", side, "pictures are squashed to one square size; larger is slower"),
@@ -37,15 +37,24 @@ def plan_for(dataset: str, said: Mapping[str, Any]) -> list[Choice]:
         Choice("learning_rate", 0.01, "the paper's for CIFAR-10, with SGD, momentum 0.9 and cosine decay"),
         Choice("loss", "anl-ce", "best or nearly so under every noise of the paper's tables"),
     ]
-    if said.get("loss", "anl-ce") in ("anl-ce", "anl-fl", "anl-ce*", "anl-ce-er"):
-        alpha, beta, l1 = (10.0, 1.0, 5e-7) if many else (5.0, 5.0, 5e-5)
-        paper = "CIFAR-100" if many else "CIFAR-10"
-        parameters = {"alpha": alpha, "beta": beta}
-        choices += [
-            Choice("loss_parameters", parameters, f"{classes} classes: the paper's for {paper}"),
-            Choice("l1", l1, f"{classes} classes: the paper's for {paper}, in place of weight decay"),
-        ]
-    else:
+    loss = record(str(said.get("loss", "anl-ce"))).name
+    published_for, paper = ("cifar100", "CIFAR-100") if classes > MANY_CLASSES else ("cifar10", "CIFAR-10")
+    published = published_recipe(loss, published_for)
+    parameters = published.for_noise(None)
+    if parameters:
+        why = f"{classes} classes: published for {paper} and {loss}"
+        choices.append(Choice("loss_parameters", parameters, why))
+    if published.l1:
+        why = f"{classes} classes: published for {paper} and {loss}, in place of weight decay"
+        choices.append(Choice("l1", published.l1, why))
+    if published.weight_decay is None:
         choices.append(Choice("weight_decay", 1e-4, "the paper's for CIFAR-10"))
-    given = {name for name, value in said.items() if value not in (None, {})}
-    return [choice for choice in choices if choice.field not in given]
+    return [choice for choice in (_still_open(choice, said) for choice in choices) if choice is not None]
+
+
+def _still_open(choice: Choice, said: Mapping[str, Any]) -> Choice | None:
+    """What of a choice the user left open; of a loss's parameters that may be some."""
+    if choice.field == "loss_parameters":
+        open_ones = {k: v for k, v in choice.value.items() if k not in said.get("loss_parameters", {})}
+        return Choice(choice.field, open_ones, choice.reason) if open_ones else None
+    return choice if said.get(choice.field) is None else None

@@ -4,7 +4,7 @@ import csv
 import json
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,12 @@ from torch import Tensor, nn
 from noiseproof import models
 from noiseproof.datasets import LabeledData
 from noiseproof.datasets.augment.normalize import normalize
-from noiseproof.datasets.decode import Squash
+from noiseproof.datasets.decode import IMAGE_SUFFIXES, CentreAfterResize, Fit, Squash
 from noiseproof.datasets.loader import StreamingLoader
 
-PICTURES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff")
+FORMS = ("safetensors", "torch-export", "onnx")
+
+_FITS: dict[str, type[Fit]] = {"squash": Squash, "centre-after-resize": CentreAfterResize}
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,7 @@ class TrainedModel:
         mean: by channel, on the scale 0..1.
         std: likewise.
         shape: channels, height and width of an input.
+        fit: how picture files are brought to that size, as they were for testing.
     """
 
     network: nn.Module
@@ -38,6 +41,7 @@ class TrainedModel:
     mean: tuple[float, ...]
     std: tuple[float, ...]
     shape: tuple[int, int, int]
+    fit: Fit
 
     @torch.no_grad()
     def probabilities(self, images: Tensor) -> Tensor:
@@ -64,6 +68,7 @@ def load_trained(folder: Path, device: torch.device | str = "cpu") -> TrainedMod
             image_size=size["height"],
             **facts["model_options"],
         )
+        fit = fit_from_data(facts.get("fit"), size["height"], size["width"])
     except (json.JSONDecodeError, KeyError, TypeError) as error:
         raise ValueError(f"{described} is damaged: {error!r}") from error
     models.load_weights(network, folder / "weights.safetensors")
@@ -73,24 +78,49 @@ def load_trained(folder: Path, device: torch.device | str = "cpu") -> TrainedMod
         tuple(facts["mean"]),
         tuple(facts["std"]),
         (size["channels"], size["height"], size["width"]),
+        fit,
     )
+
+
+def fit_as_data(fit: Fit | None) -> dict[str, Any] | None:
+    """Write down how pictures were fitted for testing, for ``model.json``; ``None`` where there were no files."""
+    for name, kind in _FITS.items():
+        if type(fit) is kind:
+            return {"kind": name, **asdict(fit)}  # type: ignore[call-overload]
+    return None
+
+
+def fit_from_data(data: dict[str, Any] | None, height: int, width: int) -> Fit:
+    """Read what :func:`fit_as_data` wrote; without it pictures are squashed to the network's size."""
+    if data is None:
+        return Squash(height, width)
+    arguments = dict(data)
+    return _FITS[arguments.pop("kind")](**arguments)
 
 
 def pictures_in(place: Path) -> tuple[Path, ...]:
     """A picture, or all pictures below a folder, in the order of their names."""
     if place.is_file():
         return (place,)
-    found = tuple(sorted(path for path in place.rglob("*") if path.suffix.lower() in PICTURES))
+    if not place.is_dir():
+        raise ValueError(f"{place}: expected a picture or a folder of them, found nothing")
+    found = tuple(
+        sorted(
+            path
+            for path in place.rglob("*")
+            if path.suffix.lower() in IMAGE_SUFFIXES and not path.name.startswith(".")
+        )
+    )
     if not found:
-        raise ValueError(f"{place} holds no pictures (looked for {', '.join(PICTURES)})")
+        raise ValueError(f"{place} holds no pictures (looked for {', '.join(sorted(IMAGE_SUFFIXES))})")
     return found
 
 
 def predict(model: TrainedModel, paths: Sequence[Path], *, workers: int = 0) -> Iterator[tuple[Path, Tensor]]:
-    """``(file, probabilities)`` of pictures, squashed to the size the network was trained on."""
-    channels, height, width = model.shape
+    """``(file, probabilities)`` of pictures, fitted to the network as they were when it was tested."""
+    channels = model.shape[0]
     data = LabeledData("pictures", "test", np.zeros(len(paths), np.int64), ("unknown",), paths=tuple(paths))
-    with StreamingLoader(data, Squash(height, width), 64, shuffle=False, num_workers=workers) as loader:
+    with StreamingLoader(data, model.fit, 64, shuffle=False, num_workers=workers) as loader:
         for batch in loader:
             images = batch.images
             if channels == 1:  # pictures are read in colour; the network was trained on grey ones
@@ -104,7 +134,8 @@ def write_predictions(rows: Iterator[tuple[Path, Tensor]], class_names: Sequence
     temporary = out.with_name(f".{out.name}.{os.getpid()}")
     count = 0
     try:
-        with temporary.open("w", newline="", encoding="utf-8") as file:
+        # A file name may hold bytes that are no text; they come out as they are.
+        with temporary.open("w", newline="", encoding="utf-8", errors="surrogateescape") as file:
             writer = csv.writer(file)
             writer.writerow(["path", "predicted", "probability"])
             for path, probabilities in rows:
@@ -126,6 +157,8 @@ def export(folder: Path, out: Path, form: str) -> Path:
     """Write a trained run as ``"safetensors"`` (with its JSON), ``"torch-export"`` or ``"onnx"``."""
     import shutil
 
+    if form not in FORMS:
+        raise ValueError(f"form: expected {', '.join(FORMS[:-1])} or {FORMS[-1]}, got {form!r}")
     out.mkdir(parents=True, exist_ok=True)
     model = load_trained(folder)
     shutil.copyfile(folder / "model.json", out / "model.json")
@@ -137,12 +170,10 @@ def export(folder: Path, out: Path, form: str) -> Path:
     elif form == "torch-export":
         target = out / "model.pt2"
         torch.export.save(torch.export.export(model.network, example, dynamic_shapes=(batch,)), target)
-    elif form == "onnx":
+    else:
         target = out / "model.onnx"
         try:
             torch.onnx.export(model.network, example, str(target), dynamo=True, dynamic_shapes=(batch,))
         except ImportError as error:
             raise ValueError(f"ONNX needs more ({error}); try: pip install onnx onnxscript") from error
-    else:
-        raise ValueError(f"form: expected safetensors, torch-export or onnx, got {form!r}")
     return target

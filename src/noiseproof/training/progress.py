@@ -26,6 +26,9 @@ class Progress(Protocol):
     def end(self, run_id: str, status: str) -> None:
         """Tell that a run is over."""
 
+    def say(self, text: str) -> None:
+        """Tell something that the user should know."""
+
 
 class Silence:
     """Says nothing."""
@@ -40,6 +43,9 @@ class Silence:
         """Say nothing."""
 
     def end(self, run_id: str, status: str) -> None:
+        """Say nothing."""
+
+    def say(self, text: str) -> None:
         """Say nothing."""
 
 
@@ -63,6 +69,10 @@ class PlainLines(Silence):
     def end(self, run_id: str, status: str) -> None:
         """Print how it ended."""
         print(f"{run_id}: {status}", flush=True)
+
+    def say(self, text: str) -> None:
+        """Print it."""
+        print(text, flush=True)
 
 
 class Bars:
@@ -88,6 +98,10 @@ class Bars:
         """Show how it ended."""
         if status != "finished":
             self._bars.update(self._tasks[run_id], accuracy=status)
+
+    def say(self, text: str) -> None:
+        """Print it above the bars."""
+        self._bars.console.print(text, markup=False, highlight=False)
 
 
 def summary(metrics: dict[str, Any]) -> str:

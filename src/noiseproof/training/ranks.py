@@ -30,8 +30,10 @@ def count() -> int:
 
 
 def number() -> int:
-    """Number of this process, from 0."""
-    return dist.get_rank() if count() > 1 else 0
+    """Number of this process, from 0; before and after the processes are joined, what ``torchrun`` said."""
+    if dist.is_available() and dist.is_initialized():
+        return dist.get_rank()
+    return int(os.environ.get("RANK", "0")) if int(os.environ.get("WORLD_SIZE", "1")) > 1 else 0
 
 
 def is_first() -> bool:
@@ -46,6 +48,15 @@ def summed(tensor: Tensor) -> Tensor:
     total = tensor.clone()
     dist.all_reduce(total)
     return total
+
+
+def largest(tensor: Tensor) -> Tensor:
+    """Largest of each element over all processes."""
+    if count() == 1:
+        return tensor
+    most = tensor.clone()
+    dist.all_reduce(most, dist.ReduceOp.MAX)
+    return most
 
 
 def any_says(flag: bool, device: torch.device) -> bool:

@@ -40,6 +40,8 @@ class Run:
         self.weights_report = models.load_weights(self.model, config.weights) if config.weights else None
         self.model.to(self.device).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         if config.sync_batch_norm and ranks.count() > 1:
+            if self.device.type == "cpu":
+                raise ValueError("sync_batch_norm: torch has it for GPUs only; leave it out on a CPU")
             self.model = nn.SyncBatchNorm.convert_sync_batchnorm(self.model)  # type: ignore[no-untyped-call]
         self.average = _MovingAverage(self.model, config.ema) if config.ema else None
         self.optimizer = make_optimizer(config, self.model)
@@ -78,7 +80,7 @@ class Run:
     def train_step(self, images: Tensor, indices: Tensor, learning_rate: float) -> None:
         """One step of the optimiser on a global batch; each process takes its own rows of it."""
         rows = slice(ranks.number(), None, ranks.count())
-        share = len(indices[rows]) * ranks.count() / len(indices)  # uneven rows, even weight for each sample
+        share = len(indices[rows]) / len(indices)
         images, indices = images[rows].contiguous(memory_format=torch.channels_last), indices[rows]
         given = self.labels.given[indices]
         if self.config.jacobian:
@@ -86,10 +88,12 @@ class Run:
         with self.precision():
             logits = self.network(images)
         loss = self.loss(logits, given)
-        total = loss * share if ranks.count() > 1 else loss
+        total = loss
         if self.config.jacobian:
             random = generator(self.device, self.config.seed, "projection", self.epoch, self.step)
             total = total + self.jacobian.penalty(logits, images, random)
+        if ranks.count() > 1:  # uneven rows, even weight for each sample
+            total = total * (share * ranks.count())
         self.optimizer.zero_grad(set_to_none=True)
         total.backward()
         self.l1.add_to_gradients(self.model.parameters())
@@ -101,7 +105,7 @@ class Run:
         if self.average is not None:
             self.average.update(self.model)
         flipped = self.labels.flipped[indices]
-        self.meters.add(self.step, indices, logits, given, flipped, loss, norm)
+        self.meters.add(self.step, indices, logits, given, flipped, loss, norm, share)
 
     @torch.no_grad()
     def test_accuracy(self) -> float:
@@ -141,7 +145,7 @@ class Run:
         if self.average is not None:
             self.average.model.load_state_dict(state["average"])
         self.epoch, self.step = state["epoch"], state["step"]
-        self.meters.state = state["meters"]
+        self.meters.restore(state["meters"])
 
     def close(self) -> None:
         """Stop decode workers."""

@@ -1,0 +1,63 @@
+"""The command that repeats a run: its data, and whatever differs from what that data and loss have by default."""
+
+import shlex
+from dataclasses import MISSING, fields
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from noiseproof.training.store import RunRecord
+
+ALWAYS = ("noise", "loss", "seed")
+SWITCHES = ("compile", "sync_batch_norm", "gradient_quantiles")
+OTHER_NAMES = {"learning_rate": "--lr"}
+WITHOUT_A_FLAG = (
+    "model_options",
+    "momentum",
+    "nesterov",
+    "schedule_factor",
+    "schedule_every",
+    "schedule_milestones",
+)
+"""What only a recipe file can say."""
+
+
+def command_of(record: "RunRecord") -> str:
+    """Return the command that repeats a run.
+
+    Fields that have no flag are named at its end, as a shell comment: they belong into a recipe file.
+    """
+    config = record.config
+    usual = _usual(config)
+    words = ["noiseproof", "train", str(config["dataset"])]
+    in_a_file = []
+    for name, value in config.items():
+        if name in ("dataset", "device", "workers", "evaluate_every", "loss_parameters"):
+            continue
+        if name not in ALWAYS and value == usual.get(name):
+            continue
+        if name in WITHOUT_A_FLAG:
+            in_a_file.append(f"{name} = {value}")
+        elif name in SWITCHES:
+            words += [_flag(name)] if value else []
+        elif value is not None:
+            words += [_flag(name), str(value)]
+    for name, value in config["loss_parameters"].items():
+        if usual.get("loss_parameters", {}).get(name) != value:
+            words += ["--set", f"{name}={value}"]
+    command = shlex.join(words)
+    return f"{command}  # and in a recipe file: {'; '.join(in_a_file)}" if in_a_file else command
+
+
+def _usual(config: dict[str, Any]) -> dict[str, Any]:
+    """What the run's data, loss and noise have by default."""
+    from noiseproof.training import Config, resolve
+
+    said = {name: config[name] for name in ALWAYS}
+    try:
+        return resolve(config["dataset"], **said).as_data()
+    except ValueError:  # data without a recipe, or a loss that is not registered here
+        return {each.name: each.default for each in fields(Config) if each.default is not MISSING}
+
+
+def _flag(name: str) -> str:
+    return OTHER_NAMES.get(name, "--" + name.replace("_", "-"))
