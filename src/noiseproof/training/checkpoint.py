@@ -3,6 +3,7 @@
 import hashlib
 import io
 import os
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,10 @@ def load(path: Path, device: torch.device) -> dict[str, Any]:
     payload = content[header:]
     if hashlib.sha256(payload).digest() != content[len(MAGIC) : header]:
         raise BadCheckpointError(f"{path} is damaged: its checksum is not the one it was written with")
-    state: dict[str, Any] = torch.load(io.BytesIO(payload), map_location=device, weights_only=True)
+    try:
+        state: dict[str, Any] = torch.load(io.BytesIO(payload), map_location=device, weights_only=True)
+    except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
+        raise BadCheckpointError(f"{path} holds what no checkpoint of noiseproof holds: {error}") from error
     return state
 
 
