@@ -93,7 +93,7 @@ def train_pack(
                     stack.enter_context(locked(folder, config.run_id))
             data = data or load_data(waiting[0], device)
             interruption = stack.enter_context(Interruption())
-            stack.enter_context(_tf32(configs[0].precision == "tf32"))
+            stack.enter_context(_gpu_arithmetic(configs[0].precision == "tf32"))
             shown = stack.enter_context(progress_room.shown(quiet or not ranks.is_first()))
             opened = open_sinks(sinks, folder) if ranks.is_first() else []
             for sink in opened:
@@ -170,15 +170,16 @@ def _require_finite(run: Run) -> None:
 
 
 @contextmanager
-def _tf32(allowed: bool) -> Iterator[None]:
-    """Allow or forbid TF32 inside the block; torch has one switch for the whole process."""
+def _gpu_arithmetic(tf32: bool) -> Iterator[None]:
+    """TF32 or true float32, and cuDNN's search for the fastest convolutions; both global, so given back after."""
     matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
-    before = matmul.allow_tf32, cudnn.allow_tf32
-    matmul.allow_tf32 = cudnn.allow_tf32 = allowed
+    before = matmul.allow_tf32, cudnn.allow_tf32, cudnn.benchmark
+    matmul.allow_tf32 = cudnn.allow_tf32 = tf32
+    cudnn.benchmark = True  # every batch but the last has the same shape, so that the search pays
     try:
         yield
     finally:
-        matmul.allow_tf32, cudnn.allow_tf32 = before
+        matmul.allow_tf32, cudnn.allow_tf32, cudnn.benchmark = before
 
 
 def _one_by_one(runs: Sequence[Iterator[None]]) -> None:

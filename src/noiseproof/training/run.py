@@ -58,6 +58,7 @@ class Run:
             )
         if self.config.compile:
             network.compile()
+            self.loss.compile()
         return network
 
     def fresh_meters(self) -> EpochMeters:
