@@ -1,0 +1,215 @@
+"""A finished run at work: classes for new pictures in a CSV, and its weights for other programs."""
+
+import csv
+import importlib.util
+import json
+import os
+import sys
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from typer.testing import CliRunner
+
+from noiseproof.command_line import app
+from noiseproof.datasets.decode import CentreAfterResize, RandomWindow, Squash
+from noiseproof.training import Config, Interrupted, predict, resolve, train
+from noiseproof.training import engine as engine_module
+from noiseproof.training.predict import (
+    fit_as_data,
+    fit_from_data,
+    load_trained,
+    pictures_in,
+    write_predictions,
+)
+
+
+@pytest.fixture
+def trained(photos, tmp_path):
+    """A run that has learned to tell colours apart; its runs folder and its own."""
+    config = Config(
+        f"folder:{photos()}",
+        "mlp",
+        epochs=8,
+        learning_rate=0.05,
+        loss="ce",
+        batch_size=8,
+        image_size=8,
+        workers=0,
+        device="cpu",
+    )
+    record = train(config, folder=tmp_path / "runs", quiet=True)
+    return tmp_path / "runs", tmp_path / "runs" / record.id
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def rows_of(path):
+    with path.open(newline="", encoding="utf-8", errors="surrogateescape") as file:
+        return list(csv.DictReader(file))
+
+
+def test_pictures_are_classified_into_a_csv(trained, tmp_path):
+    runs, folder = trained
+    done = run(
+        "predict", folder.name[:8], tmp_path / "photos", "--folder", runs, "--out", tmp_path / "out.csv"
+    )
+    assert done.exit_code == 0, done.output
+    assert "36 pictures classified" in done.output
+    rows = rows_of(tmp_path / "out.csv")
+    assert list(rows[0]) == ["path", "predicted", "probability"]
+    right = [row["predicted"] == os.path.basename(os.path.dirname(row["path"])) for row in rows]
+    assert sum(right) >= 34
+    assert [row["path"] for row in rows] == sorted(row["path"] for row in rows)
+    assert all(1 / 3 <= float(row["probability"]) <= 1 for row in rows)
+
+
+def test_predictions_are_those_of_the_network_that_was_tested(trained, tmp_path):
+    """The same normalisation and size as in training, by hand."""
+    model = load_trained(trained[1])
+    path = tmp_path / "photos" / "cat" / "000.png"
+    pixels = np.asarray(Image.open(path).convert("RGB").resize((8, 8), Image.Resampling.BILINEAR))
+    mean, std = torch.tensor([0.485, 0.456, 0.406]), torch.tensor([0.229, 0.224, 0.225])
+    images = (((torch.tensor(pixels) / 255) - mean) / std).permute(2, 0, 1)[None]
+    expected = model.network(images).softmax(1)[0]
+    ((found_path, found),) = predict.predict(model, [path])
+    assert found_path == path
+    assert torch.allclose(found, expected, atol=1e-5)
+
+
+def test_one_grey_picture(trained, tmp_path):
+    Image.new("L", (5, 9), 200).save(tmp_path / "grey.png")
+    done = run(
+        "predict", trained[1].name, tmp_path / "grey.png", "--folder", trained[0], "--out", tmp_path / "o.csv"
+    )
+    assert done.exit_code == 0, done.output
+    assert len(rows_of(tmp_path / "o.csv")) == 1
+
+
+def test_a_network_for_grey_pictures_takes_coloured_ones(tmp_path):
+    train(resolve("digits", epochs=1, device="cpu"), folder=tmp_path / "runs", quiet=True)
+    Image.new("RGB", (20, 20), (200, 10, 10)).save(tmp_path / "red.png")
+    (folder,) = (path for path in (tmp_path / "runs").iterdir() if path.is_dir())
+    ((_, probabilities),) = predict.predict(load_trained(folder), [tmp_path / "red.png"])
+    assert probabilities.shape == (10,)
+
+
+def test_hostile_names_stay_names(trained, tmp_path):
+    place = tmp_path / "new"
+    place.mkdir()
+    names = [
+        "=1+1.png",
+        "@SUM(A1).png",
+        "a,b\"c'.png",
+        "line\nbreak.png",
+        "ünïcode 照片.png",
+        "-x.png",
+        "+y.PNG",
+    ]
+    if sys.platform == "linux":
+        names.append(os.fsdecode(b"raw-\xff\xfe.png"))
+    for name in names:
+        Image.new("RGB", (8, 8)).save(place / name, format="png")
+    (place / "notes.txt").write_text("not a picture")
+    (place / "._hidden.png").write_text("left by another system")
+    rows = list(predict.predict(load_trained(trained[1]), pictures_in(place)))
+    assert len(rows) == len(names)
+    bare = ((path.relative_to(place), probabilities) for path, probabilities in rows)
+    assert write_predictions(bare, ["=cmd|'/c calc'!A0", "@b", "c"], tmp_path / "out.csv") == len(names)
+    written = rows_of(tmp_path / "out.csv")
+    found = {row["path"] for row in written}
+    assert found == {f"'{name}" if name[0] in "=@+-" else name for name in names}
+    assert not any(row[column][0] in "=@+-\t\r" for row in written for column in ("path", "predicted"))
+
+
+def test_a_damaged_picture_is_named_and_no_half_table_is_left(trained, tmp_path):
+    place = tmp_path / "new"
+    place.mkdir()
+    (place / "bad.png").write_bytes(b"\x89PNG damaged")
+    done = run("predict", trained[1].name, place, "--folder", trained[0], "--out", tmp_path / "out.csv")
+    assert done.exit_code == 2
+    assert "bad.png" in done.output
+    assert len(done.output.strip().splitlines()) == 1
+    assert not list(tmp_path.glob("*out.csv*"))
+
+
+def test_mistakes_are_one_line_each(trained, tmp_path):
+    runs, folder = trained
+    (tmp_path / "empty").mkdir()
+    for arguments, message in (
+        (("predict", "nothing", tmp_path), "no run 'nothing'"),
+        (("predict", folder.name, tmp_path / "nowhere"), "found nothing"),
+        (("predict", folder.name, tmp_path / "empty"), "holds no pictures"),
+        (("predict", folder.name, tmp_path / "photos", "--device", "gpu"), "device: expected auto"),
+        (
+            ("export", folder.name, "--out", tmp_path / "model", "--form", "onx"),
+            "form: expected safetensors, torch",
+        ),
+    ):
+        done = run(*arguments, "--folder", runs)
+        assert done.exit_code == 2
+        assert message in done.output
+        assert len(done.output.strip().splitlines()) == 1, done.output
+    assert not (tmp_path / "model").exists()
+
+
+def test_an_unfinished_run_says_so(tmp_path, monkeypatch):
+    class AtOnce:
+        requested = True
+        __enter__ = lambda self: self  # noqa: E731
+        __exit__ = lambda self, *_: None  # noqa: E731
+
+    config = resolve("digits", epochs=2, device="cpu")
+    monkeypatch.setattr(engine_module, "Interruption", AtOnce)
+    with pytest.raises(Interrupted):
+        train(config, folder=tmp_path, quiet=True)
+    done = run("predict", config.run_id, tmp_path, "--folder", tmp_path)
+    assert done.exit_code == 2
+    assert "the run did not finish" in done.output
+
+
+@pytest.mark.parametrize("damage", ["{", "{}", '{"model": 3}', "[1]"])
+def test_a_damaged_description_is_refused(trained, damage):
+    (trained[1] / "model.json").write_text(damage)
+    with pytest.raises(ValueError, match="is damaged"):
+        load_trained(trained[1])
+
+
+def test_exports_agree_with_the_run(trained, tmp_path):
+    runs, folder = trained
+    model = load_trained(folder)
+    images = torch.randn(5, *model.shape)
+    expected = model.network(images)
+    for form in ("safetensors", "torch-export"):
+        done = run("export", folder.name, "--out", tmp_path / form, "--form", form, "--folder", runs)
+        assert done.exit_code == 0, done.output
+        facts = json.loads((tmp_path / form / "model.json").read_text())
+        assert facts["class_names"] == ["cat", "dog", "owl"]
+        assert facts["mean"] == [0.485, 0.456, 0.406]
+        assert facts["input"] == {"channels": 3, "height": 8, "width": 8}
+    assert torch.equal(load_trained(tmp_path / "safetensors").network(images), expected)
+    program = torch.export.load(tmp_path / "torch-export" / "model.pt2").module()
+    for count in (1, 2, 5):
+        assert torch.allclose(program(images[:count]), expected[:count], atol=1e-5)
+
+
+def test_onnx(trained, tmp_path):
+    if importlib.util.find_spec("onnx") and importlib.util.find_spec("onnxscript"):
+        predict.export(trained[1], tmp_path / "model", "onnx")
+        assert (tmp_path / "model" / "model.onnx").stat().st_size > 0
+        return
+    with pytest.raises(ValueError, match="pip install onnx onnxscript"):
+        predict.export(trained[1], tmp_path / "model", "onnx")
+    pytest.skip("onnx and onnxscript are not installed: only the message was tested")
+
+
+def test_pictures_are_fitted_as_they_were_for_testing():
+    for fit in (Squash(8, 6), Squash(256, 256, centre=224), CentreAfterResize(256, 224)):
+        again = fit_from_data(json.loads(json.dumps(fit_as_data(fit))), 1, 1)
+        assert again == fit
+    assert fit_as_data(None) is None
+    assert fit_as_data(RandomWindow(224)) is None
+    assert fit_from_data(None, 8, 6) == Squash(8, 6)
