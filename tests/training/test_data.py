@@ -218,6 +218,14 @@ def test_whether_images_fit_into_memory_changes_nothing(photos, monkeypatch, wor
         assert torch.equal(labels, other_labels)
 
 
+def test_arrays_that_do_not_fit_on_the_device_are_streamed_too(monkeypatch):
+    config = resolve("digits", train_size=100, batch_size=30)
+    expected = epoch_of(config, load_data(config, CPU))
+    data = streamed(monkeypatch, config)
+    assert data.image_shape == (1, 8, 8)
+    assert_same_batches(epoch_of(config, data), expected)
+
+
 def test_a_start_in_the_middle_gives_the_rest_of_the_epoch(photos, monkeypatch):
     config = own(photos())
     for data in (load_data(config, CPU), streamed(monkeypatch, config)):

@@ -67,11 +67,11 @@ class TrainingData:
     @property
     def image_shape(self) -> tuple[int, int, int]:
         """Channels, height and width of what the network sees."""
-        if self.images is not None:
-            channels, height, width = self.images.shape[1:]
-            return channels, height, width
-        assert self.recipe.train_fit is not None
-        height, width, channels = self.recipe.train_fit.shape
+        if self.train.images is not None:
+            height, width, channels = self.train.images.shape[1:]
+        else:
+            assert self.recipe.train_fit is not None
+            height, width, channels = self.recipe.train_fit.shape
         return channels, height, width
 
 

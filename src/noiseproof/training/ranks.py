@@ -1,26 +1,29 @@
 """Several processes that train one model: who am I, and how do we add things up."""
 
+import atexit
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
 
-@contextmanager
-def process_group(device: torch.device) -> Iterator[None]:
-    """Join the processes that ``torchrun`` started, if it did."""
+def join(device: torch.device) -> None:
+    """Join the processes that ``torchrun`` started, if it did and we have not; they part when they end.
+
+    Parting after each run would be a race: a process that joins again may meet the group that another one is
+    about to leave.
+    """
     if int(os.environ.get("WORLD_SIZE", "1")) == 1 or dist.is_initialized():
-        yield
         return
     if device.type == "cuda":
         torch.cuda.set_device(device)
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
-    try:
-        yield
-    finally:
+    atexit.register(_part)
+
+
+def _part() -> None:
+    if dist.is_initialized():
         dist.destroy_process_group()
 
 

@@ -1,0 +1,227 @@
+"""Two real processes train as one does on the joined batch, write one record, and stop and go on together."""
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from noiseproof.training import Config, Interrupted, ranks, resolve, train
+from noiseproof.training import data as data_room
+from noiseproof.training import engine as engine_module
+from noiseproof.training.data import Batches, load_data
+from noiseproof.training.store import Store
+
+PLAIN = {"model_options": {"batch_norm": False}}
+# 205 samples in batches of 40: the last batch of 5 gives one process 3 rows and the other 2.
+SMALL = {"noise": "sym-0.4", "epochs": 3, "device": "cpu", "train_size": 205, "batch_size": 40}
+
+
+def configs(photos):
+    own = Config(
+        f"folder:{photos}",
+        "mlp",
+        3,
+        0.02,
+        loss="anl-ce*",
+        batch_size=8,
+        image_size=8,
+        workers=1,
+        device="cpu",
+    )
+    return {
+        "anl-ce": resolve("digits", loss="anl-ce", gradient_quantiles=True, **SMALL, **PLAIN),
+        "anl-ce*": resolve("digits", loss="anl-ce*", **SMALL, **PLAIN),
+        "batch-norm": resolve("digits", loss="anl-ce", **SMALL),
+        "streamed": own,
+        "stopped": resolve("digits", loss="anl-ce*", seed=2, gradient_quantiles=True, **SMALL, **PLAIN),
+    }
+
+
+class StopAfter:
+    """Stands where Ctrl-C is watched, and asks one process to stop after some steps."""
+
+    def __init__(self, steps):
+        self.steps = steps
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        return None
+
+    @property
+    def requested(self):
+        self.steps -= 1
+        return self.steps < 0
+
+
+def one_rank(folder, photos):
+    """What each of the two processes does."""
+    torch.set_num_threads(1)
+    made = configs(photos)
+    for name in ("anl-ce", "anl-ce*", "batch-norm"):
+        train(made[name], folder=folder, quiet=True)
+    usual_memory, data_room._free_bytes = data_room._free_bytes, lambda device: 0.0
+    train(made["streamed"], folder=folder, quiet=True)
+    data_room._free_bytes = usual_memory
+    usual = engine_module.Interruption
+    for steps in (1, 5):  # in the first epoch, then in the second; only the second process hears of it
+        if os.environ["RANK"] == "1":
+            engine_module.Interruption = lambda steps=steps: StopAfter(steps)
+        try:
+            train(made["stopped"], folder=folder, quiet=True)
+        except Interrupted:
+            print("stopped", flush=True)
+    engine_module.Interruption = usual
+    train(made["stopped"], folder=folder, quiet=True)
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return str(probe.getsockname()[1])
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory):
+    """Records by the two processes and by one, under the same names."""
+    from PIL import Image
+
+    place = tmp_path_factory.mktemp("ranks")
+    random = np.random.RandomState(0)
+    for class_name in ("cat", "dog"):
+        (place / "photos" / class_name).mkdir(parents=True)
+        for i in range(16):  # 29 to train on, so that the last batch has 5
+            pixels = random.randint(0, 255, (8, 8, 3)).astype(np.uint8)
+            Image.fromarray(pixels).save(place / "photos" / class_name / f"{i}.png")
+    environment = os.environ | {
+        "WORLD_SIZE": "2",
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": free_port(),
+        "OMP_NUM_THREADS": "1",
+    }
+    processes = [
+        subprocess.Popen(
+            [sys.executable, __file__, str(place / "two"), str(place / "photos")],
+            env=environment | {"RANK": str(rank), "LOCAL_RANK": str(rank)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    try:
+        ended = [process.communicate(timeout=120) for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+    for process, (out, said) in zip(processes, ended, strict=True):
+        assert process.returncode == 0, said[-3000:]
+        assert out.count("stopped") == 2, out
+    for config in configs(place / "photos").values():
+        train(config, folder=place / "one", quiet=True)
+    return place
+
+
+def records_of(place, name):
+    config = configs(place / "photos")[name]
+    with Store(place / "one") as one, Store(place / "two") as two:
+        return one.get(config.run_id), two.get(config.run_id)
+
+
+def weights_of(place, name):
+    run_id = configs(place / "photos")[name].run_id
+    return [load_file(place / side / run_id / "weights.safetensors") for side in ("one", "two")]
+
+
+@pytest.mark.parametrize("name", ["anl-ce", "anl-ce*", "streamed", "stopped"])
+def test_two_processes_compute_what_one_does(both, name):
+    one, two = records_of(both, name)
+    assert len(one.epochs) == len(two.epochs) == 3
+    for alone, together in zip(one.epochs, two.epochs, strict=True):
+        assert alone.keys() == together.keys()
+        for key in ("loss", "gradient_norm", "largest_gradient_norm", "learning_rate"):
+            assert together[key] == pytest.approx(alone[key], rel=1e-4), key
+        assert together["loss_parts"] == pytest.approx(alone["loss_parts"], rel=1e-4, abs=1e-6)
+        assert together["predicted_marginals"] == pytest.approx(alone["predicted_marginals"], abs=1e-4)
+        for key in ("train_accuracy", "clean_accuracy", "flipped_accuracy"):
+            assert together[key] == pytest.approx(alone[key], abs=0.6), key  # one sample in 205 may tip over
+        assert together["test_accuracy"] == pytest.approx(alone["test_accuracy"], abs=0.6)
+        if "strongest_pull" in alone:
+            for which in ("clean", "flipped"):
+                found, expected = together["strongest_pull"][which], alone["strongest_pull"][which]
+                assert found == pytest.approx(expected, rel=2e-3)
+    for tensor, other in zip(*(weights.values() for weights in weights_of(both, name)), strict=True):
+        assert torch.allclose(tensor, other, rtol=1e-3, atol=1e-5)
+
+
+def test_records_are_written_once(both):
+    with Store(both / "two") as store:
+        runs = store.runs()
+    assert len(runs) == 5
+    assert all(run.status == "finished" for run in runs)
+    assert not list((both / "two").rglob("*.partial"))
+
+
+def test_batch_norm_sees_its_own_rows_unless_told_otherwise(both):
+    """Without sync_batch_norm each process normalises by its half of the batch: near, but not the same."""
+    one, two = records_of(both, "batch-norm")
+    first, other = one.epochs[0]["loss"], two.epochs[0]["loss"]
+    assert first != pytest.approx(other, rel=1e-4)
+    assert first == pytest.approx(other, rel=0.1)
+    assert two.result["test_accuracy"] == pytest.approx(one.result["test_accuracy"], abs=15)
+
+
+def test_a_last_batch_without_two_samples_for_each_process_is_left_out(monkeypatch):
+    config = resolve("digits", train_size=203, batch_size=40)
+    data = load_data(config, torch.device("cpu"))
+    assert Batches(config, data).steps == 6
+    monkeypatch.setattr(ranks, "count", lambda: 2)
+    assert Batches(config, data).steps == 5
+
+
+def test_synchronised_batch_norm_on_a_cpu_is_refused_in_words(tmp_path, monkeypatch):
+    monkeypatch.setattr(ranks, "count", lambda: 2)
+    config = resolve("digits", sync_batch_norm=True, device="cpu")
+    with pytest.raises(ValueError, match="sync_batch_norm: torch has it for GPUs only"):
+        train(config, folder=tmp_path, quiet=True)
+
+
+def test_torchrun_trains_and_tells_the_result_once(tmp_path):
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"),
+            *(
+                "--master-addr",
+                "127.0.0.1",
+                "--master-port",
+                free_port(),
+                "-m",
+                "noiseproof",
+                "train",
+                "digits",
+            ),
+            *("--epochs", "1", "--device", "cpu", "--folder", str(tmp_path)),
+        ],
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.count("test accuracy") == 1
+    assert done.stdout.count("epoch 1/1") == 1
+    with Store(tmp_path) as store:
+        (record,) = store.runs()
+    assert record.status == "finished"
+
+
+if __name__ == "__main__":
+    one_rank(Path(sys.argv[1]), Path(sys.argv[2]))
