@@ -19,6 +19,8 @@ WITHOUT_A_FLAG = (
     "schedule_milestones",
 )
 """What only a recipe file can say."""
+PLANNED = ("batch_size", "l1", "weight_decay")
+"""What has a default, but is planned for data of the user's own, and so has to be said."""
 
 
 def command_of(record: "RunRecord") -> str:
@@ -56,7 +58,11 @@ def _usual(config: dict[str, Any]) -> dict[str, Any]:
     try:
         return resolve(config["dataset"], **said).as_data()
     except ValueError:  # data without a recipe, or a loss that is not registered here
-        return {each.name: each.default for each in fields(Config) if each.default is not MISSING}
+        return {
+            each.name: each.default
+            for each in fields(Config)
+            if each.default is not MISSING and each.name not in PLANNED
+        }
 
 
 def _flag(name: str) -> str:
