@@ -174,6 +174,8 @@ def test_bad_fields_are_refused_by_name():
 def test_data_without_a_recipe_says_what_is_missing():
     with pytest.raises(ValueError, match="has no recipe of its own, so say model, learning_rate yourself"):
         resolve("folder:photos", epochs=3)
+    with pytest.raises(LookupError, match="no data set is called 'cifar11'; did you mean 'cifar10'"):
+        resolve("cifar11")
     assert default_recipe("cifar10n") == "cifar10"
     assert default_recipe("fashion-mnist") == "mnist-like"
     assert default_recipe("folder:cifar10") is None

@@ -14,6 +14,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from noiseproof.datasets import registry
 from noiseproof.losses import checks, create, published_recipe, record
 from noiseproof.losses.recipes import RECIPE_NAMES
 from noiseproof.noise import parse_name
@@ -279,6 +280,8 @@ def resolve(dataset: str, *, recipe: str | None = None, **given: Any) -> Config:
     }
     missing = [name for name in ("model", "epochs", "learning_rate") if name not in values]
     if missing:
+        if ":" not in dataset:
+            registry.find(dataset)  # a slip in the name is told with the nearest one
         raise ValueError(
             f"{dataset!r} has no recipe of its own, so say {', '.join(missing)} yourself, or name a recipe: "
             f"{', '.join(recipe_names())}"

@@ -1,0 +1,276 @@
+"""``noiseproof train``: from a fresh folder to a result, on after a stop, and one line for every mistake."""
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+
+from noiseproof.command_line import app
+from noiseproof.training import engine as engine_module
+from noiseproof.training import resolve
+from noiseproof.training.run_lock import locked
+from noiseproof.training.store import Store
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NOISEPROOF_DATA", str(tmp_path / "data"))
+    monkeypatch.delenv("NOISEPROOF_RUNS", raising=False)
+    return lambda *arguments: CliRunner().invoke(app, ["train", *map(str, arguments)])
+
+
+SHORT = ("digits", "--noise", "sym-0.4", "--epochs", "2", "--device", "cpu")
+
+
+@pytest.fixture
+def photos(tmp_path):
+    """Pictures of two colours, some of them grey."""
+    random = np.random.RandomState(0)
+    for class_name, colour in (("red", (220, 30, 30)), ("grey", (90, 90, 90))):
+        place = tmp_path / "my photos" / class_name
+        place.mkdir(parents=True)
+        for i in range(10):
+            pixels = random.randint(0, 30, (9, 12, 3)) + colour
+            image = Image.fromarray(pixels.astype(np.uint8))
+            (image.convert("L") if class_name == "grey" else image).save(place / f"{i}.png")
+    return "folder:my photos"
+
+
+class StopAfter:
+    """Stands where Ctrl-C is watched, and asks to stop after some steps."""
+
+    def __init__(self, steps=3):
+        self.steps = steps
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        return None
+
+    @property
+    def requested(self):
+        self.steps -= 1
+        return self.steps < 0
+
+
+def only_run(folder=Path("runs")):
+    with Store(folder) as store:
+        (record,) = store.runs()
+        return store.get(record.id)
+
+
+def test_a_run_from_start_to_result(run):
+    done = run(*SHORT, "--loss", "anl-ce", "--seed", "3", "--set", "alpha=2", "--l1", "0", "--lr", "0.02")
+    assert done.exit_code == 0, done.output
+    record = only_run()
+    assert record.config["seed"] == 3
+    assert record.config["loss_parameters"] == {"alpha": 2.0, "beta": 5.0}
+    assert (record.config["l1"], record.config["learning_rate"]) == (0.0, 0.02)
+    assert f"{record.id}: epoch 2/2" in done.output
+    last = done.output.strip().splitlines()[-1]
+    assert last.startswith(f"{record.id}: test accuracy {record.result['test_accuracy']:.2f}%")
+    assert "on test data" in last
+    assert f"noiseproof runs {record.id}" in last
+
+
+def test_quiet_prints_the_result_only(run):
+    done = run(*SHORT, "--quiet")
+    assert len(done.output.strip().splitlines()) == 1
+
+
+def test_flags_reach_the_config(run, tmp_path):
+    file = tmp_path / "mine.toml"
+    file.write_text('model = "mlp"\nepochs = 9\nlearning_rate = 0.3\nschedule = "step"\nmomentum = 0.5\n')
+    flags = {
+        "batch-size": 50,
+        "optimizer": "adam",
+        "schedule": "constant",
+        "weight-decay": 1e-3,
+        "jacobian": 1e-4,
+        "clip-norm": 1.0,
+        "ema": 0.9,
+        "precision": "bf16",
+        "train-size": 150,
+        "evaluate-every": 2,
+        "noise-seed": 8,
+        "workers": 0,
+    }
+    words = [word for name, value in flags.items() for word in (f"--{name}", str(value))]
+    done = run(*SHORT, "--recipe", file, "--gradient-quantiles", "--quiet", *words)
+    assert done.exit_code == 0, done.output
+    config = only_run().config
+    for name, value in flags.items():
+        assert config[name.replace("-", "_")] == value
+    assert (config["epochs"], config["learning_rate"], config["momentum"]) == (2, 0.3, 0.5)
+    assert config["gradient_quantiles"]
+
+
+def test_a_stopped_run_goes_on(run, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(engine_module, "Interruption", StopAfter)
+        done = run(*SHORT)
+    assert done.exit_code == 130
+    record = only_run()
+    assert record.status == "interrupted"
+    assert f"noiseproof train --resume {record.id}" in done.output
+    done = run("--resume", record.id[:-4], "--device", "cpu", "--workers", "0")
+    assert done.exit_code == 0, done.output
+    assert only_run().status == "finished"
+    again = run("--resume", record.id)
+    assert again.exit_code == 0
+    assert "test accuracy" in again.output
+
+
+def test_what_was_trained_before_is_said_to_have_been(run):
+    assert run(*SHORT, "-q").exit_code == 0
+    time.sleep(1.1)  # records are to the second
+    done = run(*SHORT, "-q")
+    assert "was trained before" in done.output
+    assert "it is not trained again" in done.output
+    resumed = run("--resume", only_run().id)
+    assert "was trained before" in resumed.output
+
+
+def test_the_users_own_pictures_are_planned_and_the_reasons_printed(run, photos):
+    done = run(
+        photos, "--model", "mlp", "--epochs", "2", "--image-size", "8", "--set", "alpha=1", "--workers", "0"
+    )
+    assert done.exit_code == 0, done.output
+    lines = done.output.splitlines()
+    assert "batch_size = 32: 20 training pictures give 1 steps an epoch" in lines
+    assert "loss_parameters = {'beta': 5.0}: 2 classes: published for CIFAR-10 and anl-ce" in lines
+    assert any(line.startswith("learning_rate = 0.01: ") for line in lines)
+    assert not any(line.startswith(("model =", "epochs =", "image_size =")) for line in lines)
+    assert "held-out training pictures, whose labels may be wrong too" in lines[-1]
+    record = only_run()
+    assert record.id.startswith("my-photos-clean-anl-ce-s1-")
+    assert record.config["loss_parameters"] == {"alpha": 1.0, "beta": 5.0}
+    assert record.result["held_out"] is True
+
+
+def test_the_users_own_pictures_with_a_recipe(run, photos):
+    done = run(
+        photos, "--recipe", "cifar10", "--epochs", "1", "--image-size", "32", "--quiet", "--workers", "0"
+    )
+    assert done.exit_code == 0, done.output
+    config = only_run().config
+    assert (config["model"], config["l1"], config["batch_size"]) == ("cnn8", 5e-5, 128)
+
+
+BAD = [
+    ((), "say what to train on"),
+    (("digitz",), "no data set is called 'digitz'; did you mean 'digits'"),
+    (("digits", "--loss", "anlce"), "did you mean 'anl-ce'"),
+    (("digits", "--noise", "sim-0.4"), "Did you mean 'sym-0.4'"),
+    (("digits", "--noise", "sym-1.4"), "rate"),
+    (("digits", "--noise", "real"), "real labels exist for cifar10 and cifar100"),
+    (("digits", "--noise", "open-0.4"), "does not apply"),
+    (("digits", "--model", "resnt18"), "did you mean 'resnet18'"),
+    (("digits", "--optimizer", "sdg"), "did you mean 'sgd'"),
+    (("digits", "--precision", "fp8"), "precision: unknown name 'fp8'"),
+    (("digits", "--device", "tpu"), "device: expected auto, cpu"),
+    (("digits", "--recipe", "cifar"), "did you mean 'cifar10'"),
+    (("digits", "--recipe", "none.toml"), "cannot read 'none.toml'"),
+    (("digits", "--set", "alpha"), "--set: expected NAME=NUMBER such as alpha=5, got 'alpha'"),
+    (("digits", "--set", "alpha=x"), "got 'alpha=x'"),
+    (("digits", "--set", "alfa=1"), "did you mean 'alpha'"),
+    (("digits", "--set", "alpha=-1"), "alpha: expected a number >= 0"),
+    (("digits", "--set", "alpha=nan"), "alpha: expected a finite number"),
+    (("digits", "--epochs", "0"), "epochs: expected an integer >= 1"),
+    (("digits", "--lr", "0"), "learning_rate: expected a number > 0"),
+    (("digits", "--seed", "-1"), "seed: expected an integer from 0"),
+    (("digits", "--batch-size", "-2"), "batch_size: expected an integer >= 1"),
+    (("digits", "--image-size", "9"), "image_size: digits has a size of its own"),
+    (("digits", "--weights", "none.pth"), "none.pth"),
+    (("digits", "--sink", "tensorbord"), "did you mean 'tensorboard'"),
+    (("folder:nowhere",), "expected a folder, found nothing"),
+    (("csv:nowhere.csv",), "expected a CSV file, found nothing"),
+    (("--resume", "nothing"), "no run 'nothing'"),
+    (("digits", "--resume", "x"), "may change, got DATASET"),
+    (("--resume", "x", "--lr", "1"), "may change, got learning_rate"),
+    (("--resume", "x", "--set", "alpha=1"), "may change, got --set"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), BAD, ids=range(len(BAD)))
+def test_a_mistake_is_one_line_and_leaves_nothing(run, arguments, message):
+    done = run(*arguments, "--device", "cpu") if "--device" not in arguments else run(*arguments)
+    assert done.exit_code == 2, done.output
+    assert message in done.output
+    assert done.output.startswith("Error: ")
+    assert len(done.output.strip().splitlines()) == 1, done.output
+    assert "Traceback" not in done.output
+    with Store(Path("runs")) as store:
+        assert store.runs() == []
+
+
+def test_data_that_is_not_there_says_how_to_get_it(run):
+    done = run("cifar10", "--noise", "real")
+    assert done.exit_code == 2
+    assert "noiseproof data get cifar10" in done.output
+    assert "Traceback" not in done.output
+
+
+def test_the_second_process_on_a_run_refuses(run):
+    config = resolve("digits", noise="sym-0.4", epochs=2, device="cpu")
+    with locked(Path("runs"), config.run_id):
+        done = run(*SHORT)
+    assert done.exit_code == 2
+    assert f"run {config.run_id} is in use by" in done.output
+    assert len(done.output.strip().splitlines()) == 1
+
+
+def test_an_explosion_says_where_and_keeps_the_record(run):
+    done = run(*SHORT, "--loss", "ce", "--lr", "1e30", "--clip-norm", "0", "--schedule", "constant")
+    assert done.exit_code == 2
+    (told,) = [line for line in done.output.splitlines() if line.startswith("Error: ")]
+    assert "not a finite number in epoch 1 at step" in told
+    assert only_run().status == "failed"
+
+
+def test_help_ends_with_examples(run):
+    done = run("--help")
+    assert done.exit_code == 0
+    text = done.output
+    assert text.rindex("Examples") > text.rindex("--quiet")
+    assert "noiseproof train --resume" in text[text.rindex("Examples") :]
+    assert "torchrun" in text[text.rindex("Examples") :]
+
+
+def test_sigterm_saves_like_ctrl_c(tmp_path):
+    """What batch systems send before they kill."""
+    process = subprocess.Popen(
+        [
+            *(
+                sys.executable,
+                "-m",
+                "noiseproof",
+                "train",
+                "digits",
+                "--epochs",
+                "5000",
+                "--device",
+                "cpu",
+                "-q",
+            ),
+            *("--folder", str(tmp_path)),
+        ],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 60
+    while not list(tmp_path.glob("*/checkpoint.pt")) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    process.send_signal(signal.SIGTERM)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Stopped, nothing lost" in said
+    assert only_run(tmp_path).status == "interrupted"
