@@ -1,0 +1,117 @@
+"""Packs: stopped together, sharing what they must, and leaving nothing running or switched behind them."""
+
+import multiprocessing
+
+import pytest
+import torch
+
+from noiseproof.training import Config, Interrupted, resolve, train, train_pack
+from noiseproof.training import data as data_room
+from noiseproof.training import engine as engine_module
+from noiseproof.training.store import Store
+
+
+class StopAfter:
+    """Stands where Ctrl-C is watched, and asks to stop after some steps."""
+
+    def __init__(self, steps):
+        self.steps = steps
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        return None
+
+    @property
+    def requested(self):
+        self.steps -= 1
+        return self.steps < 0
+
+
+def small(**changes):
+    said = {"noise": "sym-0.4", "epochs": 2, "device": "cpu", "train_size": 300} | changes
+    return resolve("digits", **said)
+
+
+def test_every_run_of_a_pack_that_is_stopped_saves_its_last_step(tmp_path, monkeypatch):
+    """As on a GPU, where the runs of a pack step in turn."""
+    configs = [small(loss="ce"), small(loss="gce", seed=2), small(loss="anl-ce*", seed=3)]
+    train_pack(configs, folder=tmp_path / "whole", quiet=True)
+    monkeypatch.setattr(engine_module, "_one_by_one", engine_module._take_turns)
+    with monkeypatch.context() as patch:
+        patch.setattr(engine_module, "Interruption", lambda: StopAfter(10))
+        with pytest.raises(Interrupted, match="digits-sym-0.4"):
+            train_pack(configs, folder=tmp_path / "parts", quiet=True)
+    with Store(tmp_path / "parts") as store:
+        assert [record.status for record in store.runs()] == ["interrupted"] * 3
+    for config in configs:
+        assert (tmp_path / "parts" / config.run_id / "checkpoint.pt").exists()
+    train_pack(configs, folder=tmp_path / "parts", quiet=True)
+    with Store(tmp_path / "whole") as whole, Store(tmp_path / "parts") as parts:
+        for config in configs:
+            first, second = (
+                [{**epoch, "seconds": 0} for epoch in store.get(config.run_id).epochs]
+                for store in (whole, parts)
+            )
+            assert first == second
+
+
+def test_a_pack_of_seeds_on_part_of_the_data_equals_its_runs_alone(tmp_path):
+    """Also when the first of them was trained before, so that another one loads the data."""
+    configs = [small(seed=1), small(seed=2)]
+    train(configs[0], folder=tmp_path / "pack", quiet=True)
+    records = train_pack(configs, folder=tmp_path / "pack", quiet=True)
+    for config, record in zip(configs, records, strict=True):
+        alone = train(config, folder=tmp_path / "alone", quiet=True)
+        assert alone.result == record.result
+        assert alone.noise == record.noise
+
+
+def test_a_pack_shares_its_precision():
+    """TF32 is one switch for the whole process."""
+    with pytest.raises(ValueError, match="a pack shares its precision, got bf16, float32"):
+        train_pack([small(), small(precision="bf16")])
+
+
+def test_switches_of_torch_are_left_as_they_were(tmp_path, monkeypatch):
+    seen = []
+    usual = engine_module._one_by_one
+    monkeypatch.setattr(
+        engine_module,
+        "_one_by_one",
+        lambda runs: (seen.append(torch.backends.cuda.matmul.allow_tf32), usual(runs)),
+    )
+    for before in (True, False):
+        torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = before
+        for precision in ("float32", "tf32"):
+            train(small(epochs=1, precision=precision), folder=tmp_path / str(before), quiet=True)
+            assert torch.backends.cuda.matmul.allow_tf32 is before
+            assert torch.backends.cudnn.allow_tf32 is before
+    assert seen == [False, True, False, True]
+    torch.backends.cudnn.allow_tf32 = True
+
+
+def test_decode_workers_end_with_the_run_however_it_ends(tmp_path, photos, monkeypatch):
+    monkeypatch.setattr(data_room, "_free_bytes", lambda device: 0.0)
+    config = Config(
+        f"folder:{photos()}", "mlp", 2, 0.01, batch_size=4, image_size=8, workers=2, device="cpu", loss="ce"
+    )
+    with monkeypatch.context() as patch:
+        patch.setattr(engine_module, "Interruption", lambda: StopAfter(7))  # after the epoch's last step
+        with pytest.raises(Interrupted):
+            train(config, folder=tmp_path / "runs", quiet=True)
+    assert multiprocessing.active_children() == []
+    assert train(config, folder=tmp_path / "runs", quiet=True).status == "finished"
+    assert multiprocessing.active_children() == []
+
+
+def test_the_best_epoch_is_the_first_of_equals(tmp_path):
+    config = small(epochs=6, learning_rate=1e-12, schedule="constant")  # learns nothing: all epochs are equal
+    result = train(config, folder=tmp_path, quiet=True).result
+    with Store(tmp_path) as store:
+        record = store.get(config.run_id)
+    accuracies = [epoch["test_accuracy"] for epoch in record.epochs]
+    assert result["best_test_accuracy"] == max(accuracies)
+    assert result["best_epoch"] == 1 + accuracies.index(max(accuracies))
+    assert len(set(accuracies)) < 6
