@@ -212,6 +212,18 @@ def test_a_mistake_is_one_line_and_leaves_nothing(run, arguments, message):
         assert store.runs() == []
 
 
+@pytest.mark.parametrize(
+    ("package", "arguments"),
+    [("timm", ("--model", "timm:resnet18")), ("tensorboard", ("--sink", "tensorboard"))],
+)
+def test_a_package_that_is_missing_is_one_line_too(run, monkeypatch, package, arguments):
+    monkeypatch.setitem(sys.modules, package, None)
+    done = run("digits", *arguments)
+    assert done.exit_code == 2
+    assert "install" in done.output
+    assert len(done.output.strip().splitlines()) == 1
+
+
 def test_data_that_is_not_there_says_how_to_get_it(run):
     done = run("cifar10", "--noise", "real")
     assert done.exit_code == 2

@@ -41,7 +41,7 @@ def predict(
         paths = prediction.pictures_in(pictures)
         rows = prediction.predict(model, paths, workers=workers)
         count = prediction.write_predictions(rows, model.class_names, out)
-    except (ValueError, OSError, LookupError, RuntimeError) as error:
+    except (ValueError, OSError, LookupError, ImportError, RuntimeError) as error:
         typer.echo(f"Error: {error}", err=True)
         raise typer.Exit(2) from None
     typer.echo(f"{count} pictures classified: {out}")
@@ -60,7 +60,7 @@ def export(
 
     try:
         target = prediction.export(_folder_of(run, folder), out, form)
-    except (ValueError, OSError, LookupError, RuntimeError) as error:
+    except (ValueError, OSError, LookupError, ImportError, RuntimeError) as error:
         typer.echo(f"Error: {error}", err=True)
         raise typer.Exit(2) from None
     typer.echo(f"{target} and {out / 'model.json'}")

@@ -145,7 +145,7 @@ def _run(
     except training.Interrupted as stopped:
         typer.echo(f"Stopped, nothing lost. Go on with: noiseproof train --resume {stopped}", err=True)
         raise typer.Exit(130) from None
-    except (ValueError, TypeError, DataError, OSError, training.NotFiniteError, RuntimeError) as error:
+    except (ValueError, TypeError, DataError, OSError, ImportError, RuntimeError) as error:
         typer.echo(f"Error: {error}", err=True)
         raise typer.Exit(2) from None
     if ranks.is_first() and record.result is not None:
