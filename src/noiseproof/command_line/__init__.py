@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from noiseproof import __version__
-from noiseproof.command_line import data, demo, losses, noise, predict, train
+from noiseproof.command_line import data, demo, losses, models, noise, predict, runs, train
 
 app = typer.Typer(
     name="noiseproof",
@@ -40,7 +40,9 @@ app.command("demo", epilog=demo.EPILOG)(demo.demo)
 app.command("train", epilog=train.EPILOG)(train.train)
 app.command("predict", epilog=predict.PREDICT_EPILOG)(predict.predict)
 app.command("export", epilog=predict.EXPORT_EPILOG)(predict.export)
+app.add_typer(runs.app, name="runs")
 app.add_typer(data.app, name="data")
+app.command("models", epilog=models.EPILOG)(models.models)
 app.command("noise", epilog=noise.EPILOG)(noise.noise)
 app.command("losses", epilog=losses.EPILOG)(losses.losses)
 

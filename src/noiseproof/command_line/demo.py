@@ -30,8 +30,7 @@ def demo(
 
     from noiseproof.report import write_page
     from noiseproof.training import Interrupted, resolve, train_pack
-    from noiseproof.training.engine import default_folder
-    from noiseproof.training.store import Store
+    from noiseproof.training.store import Store, default_folder
 
     torch.set_num_threads(1)  # a second thread costs such small networks more than it brings
     folder = folder or default_folder()

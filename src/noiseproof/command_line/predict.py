@@ -67,8 +67,7 @@ def export(
 
 
 def _folder_of(run: str, folder: Path | None) -> Path:
-    from noiseproof.training.engine import default_folder
-    from noiseproof.training.store import Store
+    from noiseproof.training.store import Store, default_folder
 
     folder = folder or default_folder()
     with Store(folder) as store:

@@ -129,7 +129,7 @@ def _run(
     from noiseproof import training
     from noiseproof.datasets import DataError
     from noiseproof.training import ranks
-    from noiseproof.training.engine import default_folder
+    from noiseproof.training.store import default_folder
 
     folder = folder or default_folder()
     try:

@@ -143,7 +143,7 @@ def _resident(data: LabeledData, fit: Fit | None, device: torch.device) -> Tenso
     if pixels > RESIDENT_SHARE * _free_bytes(device):
         return None
     if data.images is not None:
-        return torch.from_numpy(np.ascontiguousarray(data.images.transpose(0, 3, 1, 2))).to(device)
+        return torch.from_numpy(data.images.transpose(0, 3, 1, 2).copy()).to(device)
     if fit is None or not _is_deterministic(fit):
         return None
     with StreamingLoader(data, fit, 256, shuffle=False) as loader:

@@ -22,7 +22,7 @@ from noiseproof.training.interruption import Interrupted, Interruption
 from noiseproof.training.run import Run
 from noiseproof.training.run_lock import locked
 from noiseproof.training.sinks import Sink, open_sinks
-from noiseproof.training.store import RunRecord, Store
+from noiseproof.training.store import RunRecord, Store, default_folder
 
 CHECK_EVERY = 50
 """Steps between looks at whether the loss is still finite on a GPU, where looking costs a wait."""
@@ -41,13 +41,6 @@ SHARED_BY_A_PACK = (
 
 class NotFiniteError(RuntimeError):
     """The loss or its gradient became infinite or NaN."""
-
-
-def default_folder() -> Path:
-    """Where runs are kept: ``NOISEPROOF_RUNS``, else ``runs`` in the current folder."""
-    import os
-
-    return Path(os.environ.get("NOISEPROOF_RUNS") or "runs")
 
 
 def train(config: Config, *, folder: Path | None = None, **options: Any) -> RunRecord:
@@ -101,7 +94,7 @@ def train_pack(
             runs = [_training(config, data, folder, store, shown, opened, interruption) for config in waiting]
             _take_turns(runs) if device.type == "cuda" and data.images is not None else _one_by_one(runs)
         ranks.wait()
-        return [store.find(config.hash)[0] for config in configs]
+        return [store.get(store.find(config.hash)[0].id) for config in configs]
 
 
 def _training(
@@ -261,11 +254,15 @@ class _Books:
         if self.writes:
             run.save(self.folder / "checkpoint.pt")
             self.store.interrupt(self.run_id)
+            for sink in self.sinks:
+                sink.end(self.run_id, None)
         self.shown.end(self.run_id, f"interrupted; go on with: noiseproof train --resume {self.run_id}")
 
     def fail(self, error: str) -> None:
         if self.writes:
             self.store.fail(self.run_id, error)
+            for sink in self.sinks:
+                sink.end(self.run_id, None)
         self.shown.end(self.run_id, "failed")
 
     def finish(self, run: Run) -> None:
