@@ -19,6 +19,7 @@ from noiseproof.training.config import Config
 from noiseproof.training.data import TrainingData, label_marginals, load_data
 from noiseproof.training.environment import choose_device, describe
 from noiseproof.training.interruption import Interrupted, Interruption
+from noiseproof.training.processes import train_in_processes
 from noiseproof.training.run import Run
 from noiseproof.training.run_lock import locked
 from noiseproof.training.sinks import Sink, open_sinks
@@ -61,6 +62,7 @@ def train_pack(
     quiet: bool = False,
     sinks: Sequence[str] = (),
     data: TrainingData | None = None,
+    processes: int = 1,
 ) -> list[RunRecord]:
     """Train configs that share data, network and batch size; side by side on a GPU.
 
@@ -72,6 +74,8 @@ def train_pack(
         quiet: show no progress.
         sinks: where else to send metrics: ``"tensorboard"``, ``"mlflow"``, ``"wandb"``.
         data: data that is loaded already; loaded by the config's name otherwise.
+        processes: on a CPU, share the runs out among so many processes of one thread each. The calling script
+            must then be importable (``if __name__ == "__main__":``), as :mod:`multiprocessing` asks.
     """
     _check_pack(configs)
     folder = folder or default_folder()
@@ -80,6 +84,11 @@ def train_pack(
     with ExitStack() as stack:
         store = stack.enter_context(Store(folder))
         waiting = [config for config in configs if not store.find(config.hash)]
+        if device.type == "cpu" and data is None and ranks.count() == 1:
+            processes = min(processes, len(waiting))
+            if processes > 1:
+                train_in_processes(waiting, folder, processes, quiet, sinks)
+                waiting = []
         if waiting:
             for config in waiting:
                 if ranks.is_first():

@@ -1,5 +1,6 @@
 """How training shows that it is alive: bars in a terminal, plain lines elsewhere, nothing when quiet."""
 
+import multiprocessing
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -123,7 +124,9 @@ def shown(quiet: bool = False) -> Iterator[Progress]:
     if quiet:
         yield Silence()
         return
-    if not sys.stdout.isatty():
+    if (
+        not sys.stdout.isatty() or multiprocessing.parent_process() is not None
+    ):  # bars of several processes clash
         yield PlainLines()
         return
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn

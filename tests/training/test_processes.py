@@ -1,0 +1,76 @@
+"""Packs shared out among processes: the same weights as alone, errors and Ctrl-C that reach the caller."""
+
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+
+from noiseproof.training import NotFiniteError, resolve, train, train_pack
+from noiseproof.training.processes import available_cores
+from noiseproof.training.store import Store
+
+
+def small(**changes):
+    return resolve("digits", **({"noise": "sym-0.4", "epochs": 2, "device": "cpu"} | changes))
+
+
+def weights_of(folder, config):
+    from safetensors.torch import load_file
+
+    return load_file(folder / config.run_id / "weights.safetensors")
+
+
+def test_two_processes_equal_one(tmp_path):
+    configs = [small(loss=loss) for loss in ("ce", "gce", "anl-ce")]
+    records = train_pack(configs, folder=tmp_path / "shared-out", quiet=True, processes=2)
+    assert [record.config["loss"] for record in records] == ["ce", "gce", "anl-ce"]
+    assert all(record.status == "finished" and len(record.epochs) == 2 for record in records)
+    for config in configs:
+        train(config, folder=tmp_path / "alone", quiet=True)
+        alone, shared = weights_of(tmp_path / "alone", config), weights_of(tmp_path / "shared-out", config)
+        assert all(torch.equal(tensor, shared[name]) for name, tensor in alone.items())
+
+
+def test_an_error_in_one_process_is_raised_and_the_others_finish(tmp_path):
+    good = small(loss="ce")
+    bad = small(loss="gce", learning_rate=1e30, clip_norm=0.0, schedule="constant")
+    with pytest.raises(NotFiniteError, match="not a finite number in epoch 1"):
+        train_pack([good, bad], folder=tmp_path, quiet=True, processes=2)
+    with Store(tmp_path) as store:
+        assert store.get(good.run_id).status == "finished"
+        assert store.get(bad.run_id).status == "failed"
+
+
+SCRIPT = """
+import sys
+from pathlib import Path
+from noiseproof.training import Interrupted, resolve, train_pack
+
+if __name__ == "__main__":
+    configs = [resolve("digits", noise="sym-0.4", epochs=5000, device="cpu", loss=n) for n in ("ce", "gce")]
+    try:
+        train_pack(configs, folder=Path(sys.argv[1]), quiet=True, processes=2)
+    except Interrupted:
+        sys.exit(130)
+"""
+
+
+def test_ctrl_c_stops_and_saves_every_process(tmp_path):
+    script = tmp_path / "grid.py"
+    script.write_text(SCRIPT)
+    folder = tmp_path / "runs"
+    process = subprocess.Popen([sys.executable, str(script), str(folder)])
+    deadline = time.monotonic() + 60
+    while len(list(folder.glob("*/checkpoint.pt"))) < 2 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=60) == 130
+    with Store(folder) as store:
+        assert [record.status for record in store.runs()] == ["interrupted", "interrupted"]
+
+
+def test_there_is_at_least_one_core():
+    assert available_cores() >= 1
