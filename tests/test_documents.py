@@ -11,11 +11,12 @@ ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/*.md")])
 
 
-def test_code_in_the_readme_runs():
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
-    assert len(blocks) >= 2
+@pytest.mark.parametrize(("document", "number"), [("README.md", 2), ("docs/multilabel.md", 1)])
+def test_code_in_documents_runs(document, number):
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / document).read_text(), re.S)
+    assert len(blocks) == number
     for block in blocks:
-        exec(compile(block, "README.md", "exec"), {"__name__": "readme"})
+        exec(compile(block, document, "exec"), {"__name__": "document"})
 
 
 def test_generated_pages_are_current():
@@ -36,6 +37,18 @@ def test_the_version_is_one():
     from noiseproof import __version__
 
     assert f"version: {__version__}\n" in (ROOT / "CITATION.cff").read_text()
+
+
+def test_the_multilabel_example_runs():
+    done = subprocess.run(
+        [sys.executable, "examples/multilabel.py", "--epochs", "2"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert len(re.findall(r"^\| 30% \|", done.stdout, re.M)) == 5
 
 
 def test_the_demo_runs_and_anl_is_ahead():
