@@ -231,7 +231,6 @@ class _Books:
     ) -> None:
         self.run_id, self.folder, self.store = run_id, folder, store
         self.shown, self.sinks, self.writes = shown, sinks, writes
-        self.last: dict[str, Any] = {}
 
     def begin(self, run: Run) -> None:
         summary = run.labels.summary | {
@@ -250,7 +249,6 @@ class _Books:
             self.shown.say(f"{self.run_id}: started from {run.weights_report}")
 
     def end_epoch(self, run: Run, metrics: dict[str, Any], seconds: float) -> None:
-        self.last = metrics
         if self.writes:
             # The record first: a run killed in between repeats the epoch and replaces its record.
             self.store.record_epoch(self.run_id, run.epoch - 1, metrics, seconds)
