@@ -139,7 +139,7 @@ def measure(names: list[str], shape_name: str, device: str, compiled: bool, budg
         rows.append(_row(name, taken, peer_seconds, memory))
         print(rows[-1], flush=True)
     heading = [
-        f"\n### {shape_name}, {mode}\n",
+        f"\n## {shape_name}, {mode}\n",
         "| loss | ms | × torch's CE | extra memory, × logits |",
         "|---|--:|--:|--:|",
     ]
