@@ -15,26 +15,16 @@ import torch
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
-from sklearn.datasets import load_digits
-from sklearn.model_selection import train_test_split
 from torch import Tensor, nn
 
+from noiseproof import datasets, noise
 from noiseproof.losses import L1, create, published_recipe
 
 
-def digits() -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Training images and labels, test images and labels; pixels in [0, 1]."""
-    pixels, labels = load_digits(return_X_y=True)
-    split = train_test_split(pixels / 16, labels, test_size=500, random_state=0, stratify=labels)
-    x_train, x_test, y_train, y_test = (torch.tensor(part) for part in split)
-    return x_train.float(), y_train, x_test.float(), y_test
-
-
-def with_wrong_labels(labels: Tensor, rate: float, generator: torch.Generator) -> Tensor:
-    """Give a share of the labels another class, each of the others alike."""
-    wrong = torch.rand(len(labels), generator=generator) < rate
-    shift = torch.randint(1, 10, (len(labels),), generator=generator)
-    return torch.where(wrong, (labels + shift) % 10, labels)
+def images_and_labels(split: str) -> tuple[Tensor, Tensor]:
+    """Pixels in [0, 1] as rows, and labels."""
+    data = datasets.load("digits", split)
+    return torch.tensor(data.images).flatten(1) / 255, torch.tensor(data.labels)
 
 
 def train(
@@ -97,11 +87,12 @@ def main() -> None:
     arguments = parser.parse_args()
 
     torch.set_num_threads(1)  # a second thread costs such a small network more than it brings
-    data = digits()
-    given = with_wrong_labels(data[1], arguments.rate, torch.Generator().manual_seed(arguments.seed))
-    realised = (given != data[1]).float().mean().item()
+    data = *images_and_labels("train"), *images_and_labels("test")
+    noisy = noise.symmetric(data[1], arguments.rate, 10, arguments.seed, generator="bernoulli")
+    given = torch.tensor(noisy.labels)
     console = Console()
-    console.print(f"{len(given)} handwritten digits, {realised:.1%} of the labels wrong; 500 clean to test")
+    wrong = f"{noisy.realised_rate:.1%} of the labels wrong"
+    console.print(f"{len(given)} handwritten digits, {wrong}; {len(data[3])} clean to test")
 
     started = time.perf_counter()
     curves = {}

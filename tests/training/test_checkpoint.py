@@ -98,7 +98,7 @@ def test_a_full_disk_leaves_the_last_checkpoint(tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(checkpoint.os, "fsync", no_room)
-    with pytest.raises(OSError, match="the last one is still there: make room, then resume") as caught:
+    with pytest.raises(OSError, match="an earlier one is untouched: make room, then resume") as caught:
         save(path, STATE | {"epoch": 4})
     assert caught.value.errno == errno.ENOSPC
     monkeypatch.undo()

@@ -35,7 +35,7 @@ def save(path: Path, state: dict[str, Any]) -> None:
         temporary.unlink(missing_ok=True)
         raise OSError(
             error.errno,
-            f"cannot write the checkpoint ({error.strerror}); the last one is still there: make room, then resume",
+            f"cannot write the checkpoint ({error.strerror}); an earlier one is untouched: make room, then resume",
             str(path),
         ) from error
     _sync_folder(path.parent)
