@@ -1,0 +1,94 @@
+"""Results in a file: one JSON object a line, one file a table, small enough to be kept under version control."""
+
+import json
+import math
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from noiseproof.results.result import Result, line_of_result, result_of_line, result_of_record
+
+if TYPE_CHECKING:
+    from noiseproof.training.run_record import RunRecord
+
+
+def write_records(
+    path: Path,
+    records: "Iterable[RunRecord]",
+    *,
+    labels: Mapping[str, str],
+    variant: str | None = None,
+) -> None:
+    """Add finished runs to a results file, whole or not at all.
+
+    A line of the same config is replaced where it stands; all other lines stay as they are, new ones come after
+    them. Runs that have not finished are left out: they have no result yet.
+
+    Args:
+        path: the file, by custom ``results/<table>.jsonl``; made where there is none.
+        records: runs with their epochs, as :meth:`noiseproof.training.store.Store.get` returns them.
+        labels: the method's label in its table, by config hash; the loss's name where there is none.
+        variant: what sets all of these apart from the table's own runs, if anything.
+    """
+    finished = [record for record in records if record.status == "finished"]
+    results = [
+        result_of_record(record, labels.get(record.config_hash), variant=variant) for record in finished
+    ]
+    write_results(path, results)
+
+
+def write_results(path: Path, results: Iterable[Result]) -> None:
+    """Add results to a file, as :func:`write_records` does."""
+    path = Path(path)
+    lines = {hash_: text for hash_, text, _ in _lines(path)} if path.exists() else {}
+    for result in results:
+        line = _without_nan(line_of_result(result))
+        lines[result.config_hash] = json.dumps(line, ensure_ascii=False, allow_nan=False)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with temporary.open("w", encoding="utf-8") as file:
+            file.write("".join(f"{text}\n" for text in lines.values()))
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def read_records(path: Path) -> list[Result]:
+    """Read a results file, in its order.
+
+    Raises:
+        ValueError: a line is no result; the message names file and line.
+    """
+    return [result for _, _, result in _lines(Path(path))]
+
+
+def _lines(path: Path) -> list[tuple[str, str, Result]]:
+    """Config hash, text and result of each line."""
+    found = []
+    for number, text in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
+        if not text.strip():
+            continue
+        try:
+            data = json.loads(text)
+            if not isinstance(data, dict):
+                raise ValueError(f"expected a JSON object, got a {type(data).__name__}")
+            result = result_of_line(data)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise ValueError(f"{path}, line {number}: no result: {error}") from error
+        found.append((result.config_hash, text, result))
+    return found
+
+
+def _without_nan(value: Any) -> Any:
+    """The same with None for numbers that JSON does not know."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, Mapping):
+        return {str(key): _without_nan(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_nan(each) for each in value]
+    return value

@@ -1,0 +1,259 @@
+"""One finished run in short, from a runs folder or from a file: what tables and figures are made of."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from noiseproof.training.run_record import RunRecord
+
+MOST_CLASSES = 20
+"""Classes up to which a line keeps the whole transition matrix; with more it would outweigh all the rest."""
+
+KEPT_OF_ENVIRONMENT = ("versions", "device", "hardware", "threads", "platform", "commit", "pack")
+"""What a line says of the machine."""
+
+
+@dataclass(frozen=True)
+class Curves:
+    """Accuracies in percent by epoch; None where an epoch was not measured.
+
+    Attributes:
+        test: on the test set, against clean labels.
+        clean: on training samples whose label is right.
+        flipped: on training samples whose label is wrong, against that wrong label.
+    """
+
+    test: tuple[float | None, ...] = ()
+    clean: tuple[float | None, ...] = ()
+    flipped: tuple[float | None, ...] = ()
+
+
+@dataclass(frozen=True)
+class Pulls:
+    """Quantiles of ``max_{j≠y} ∂NNCE/∂p_j`` by epoch, of samples with right and with wrong labels.
+
+    An epoch is None where there was no such sample.
+    """
+
+    quantiles: tuple[float, ...]
+    clean: tuple[tuple[float, ...] | None, ...]
+    flipped: tuple[tuple[float, ...] | None, ...]
+
+
+@dataclass(frozen=True)
+class Result:
+    """One finished run.
+
+    Attributes:
+        dataset: its data set.
+        loss: catalogue name of its loss.
+        noise: short name of its label noise.
+        seed: its seed.
+        test_accuracy: percent, last epoch: the result.
+        config_hash: identifies the experiment.
+        method: label of its row in a table; the loss's name unless a grid says otherwise.
+        variant: what sets it apart from the table's own runs, if anything.
+        run: its name in the runs folder; None in lines that do not say.
+        config: the resolved config; empty in lines that do not say.
+        seconds: what its epochs took.
+        realised_rate: share of wrong labels.
+        noise_facts: what else is known of the noise: ``class_rates``, ``transition`` (rows = true class),
+            ``label_marginals``, ``class_names``, ``generator``, ``seed``.
+        curves: accuracies by epoch.
+        predicted_marginals: mean predicted probability of each class over the last epoch's training samples.
+        pulls: how gradients were spread, where that was asked for.
+        environment: versions, device, hardware, commit.
+    """
+
+    dataset: str
+    loss: str
+    noise: str
+    seed: int
+    test_accuracy: float
+    config_hash: str
+    method: str
+    variant: str | None = None
+    run: str | None = None
+    config: Mapping[str, Any] = field(default_factory=dict)
+    seconds: float | None = None
+    realised_rate: float | None = None
+    noise_facts: Mapping[str, Any] = field(default_factory=dict)
+    curves: Curves = field(default_factory=Curves)
+    predicted_marginals: tuple[float, ...] | None = None
+    pulls: Pulls | None = None
+    environment: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def best(self) -> tuple[float, int] | None:
+        """The best test accuracy and its epoch, counted from 1: picked on the test set, for comparison only."""
+        tested = [(value, -number) for number, value in enumerate(self.curves.test, 1) if value is not None]
+        if not tested:
+            return None
+        value, number = max(tested)  # the first of several equal ones
+        return value, -number
+
+    @property
+    def name(self) -> str:
+        """What to call the run: its name, or its hash where no name is known."""
+        return self.run or self.config_hash
+
+
+def result_of_record(record: "RunRecord", method: str | None = None, variant: str | None = None) -> Result:
+    """Turn a finished run of a store into a result.
+
+    Args:
+        record: a run as :meth:`noiseproof.training.store.Store.get` returns it, with its epochs.
+        method: label of its row; the loss's name by default.
+        variant: what sets it apart, if anything.
+
+    Raises:
+        ValueError: it has not finished, or comes without its epochs.
+    """
+    if record.status != "finished":
+        raise ValueError(f"run {record.id} is {record.status}, not finished: it has no result yet")
+    if not record.epochs:
+        raise ValueError(f"run {record.id} comes without its epochs; take it with Store.get, not from a list")
+    config, noise, last = record.config, record.noise, record.epochs[-1]
+    accuracy = last.get("test_accuracy")
+    if not isinstance(accuracy, int | float) or not math.isfinite(accuracy):
+        raise ValueError(f"run {record.id} has no test accuracy at its last epoch")
+    return Result(
+        dataset=str(config["dataset"]),
+        loss=str(config["loss"]),
+        noise=str(config["noise"]),
+        seed=int(config["seed"]),
+        test_accuracy=float(accuracy),
+        config_hash=record.config_hash,
+        method=str(config["loss"]) if method is None else method,
+        variant=variant,
+        run=record.id,
+        config=config,
+        seconds=record.seconds,
+        realised_rate=_number(noise.get("realised_rate")),
+        noise_facts={key: value for key, value in noise.items() if key not in ("name", "realised_rate")},
+        curves=Curves(
+            *(_curve(epoch.get(f"{which}_accuracy") for epoch in record.epochs) for which in CURVES)
+        ),
+        predicted_marginals=_marginals(last.get("predicted_marginals")),
+        pulls=_pulls_of_epochs(record.epochs),
+        environment=record.environment,
+    )
+
+
+CURVES = ("test", "clean", "flipped")
+
+
+def result_of_line(line: Mapping[str, Any]) -> Result:
+    """Turn one object of a results file into a result; fields that older lines lack stay empty.
+
+    Raises:
+        ValueError: it lacks one of the fields that every line has.
+    """
+    for key in ("dataset", "loss", "noise", "seed", "test_accuracy", "config_hash"):
+        if line.get(key) is None:
+            raise ValueError(f"a result needs {key!r}; there are {', '.join(sorted(line)) or 'no fields'}")
+    epochs = line.get("epochs") or {}
+    pulls = epochs.get("strongest_pull")
+    accuracy = _number(line["test_accuracy"])
+    if accuracy is None:
+        raise ValueError(f"test_accuracy: expected a number, got {line['test_accuracy']!r}")
+    return Result(
+        dataset=str(line["dataset"]),
+        loss=str(line["loss"]),
+        noise=str(line["noise"]),
+        seed=int(line["seed"]),
+        test_accuracy=accuracy,
+        config_hash=str(line["config_hash"]),
+        method=str(line.get("method") or line["loss"]),
+        variant=None if line.get("variant") is None else str(line["variant"]),
+        run=None if line.get("run") is None else str(line["run"]),
+        config=line.get("config") or {},
+        seconds=_number(line.get("seconds")),
+        realised_rate=_number(line.get("realised_rate")),
+        noise_facts=line.get("noise_facts") or {},
+        curves=Curves(*(_curve(epochs.get(which) or ()) for which in CURVES)),
+        predicted_marginals=_marginals(line.get("predicted_marginals")),
+        pulls=None
+        if not pulls
+        else Pulls(tuple(pulls["quantiles"]), _spread(pulls["clean"]), _spread(pulls["flipped"])),
+        environment=line.get("environment") or {},
+    )
+
+
+def line_of_result(result: Result) -> dict[str, Any]:
+    """Return what a results file says of a run: rounded, and nothing that a table or figure does not use."""
+    facts = {key: value for key, value in result.noise_facts.items() if key != "transition"}
+    transition = result.noise_facts.get("transition")
+    if transition is not None and len(transition) <= MOST_CLASSES:
+        facts["transition"] = [[_rounded(share, 4) for share in row] for row in transition]
+    epochs: dict[str, Any] = {
+        which: [_rounded(value, 2) for value in getattr(result.curves, which)] for which in CURVES
+    }
+    if result.pulls is not None:
+        epochs["strongest_pull"] = {
+            "quantiles": list(result.pulls.quantiles),
+            "clean": [_significant(each) for each in result.pulls.clean],
+            "flipped": [_significant(each) for each in result.pulls.flipped],
+        }
+    line = {
+        "dataset": result.dataset,
+        "loss": result.loss,
+        "noise": result.noise,
+        "seed": result.seed,
+        "test_accuracy": _rounded(result.test_accuracy, 4),
+        "method": result.method,
+        "variant": result.variant,
+        "config_hash": result.config_hash,
+        "run": result.run,
+        "seconds": _rounded(result.seconds, 1),
+        "realised_rate": _rounded(result.realised_rate, 6),
+        "noise_facts": facts,
+        "config": dict(result.config),
+        "epochs": epochs,
+        "predicted_marginals": None
+        if result.predicted_marginals is None
+        else list(result.predicted_marginals),
+        "environment": {k: v for k, v in result.environment.items() if k in KEPT_OF_ENVIRONMENT},
+    }
+    return {key: value for key, value in line.items() if value is not None}
+
+
+def _pulls_of_epochs(epochs: Sequence[Mapping[str, Any]]) -> Pulls | None:
+    recorded = [epoch.get("strongest_pull") for epoch in epochs]
+    levels = next((tuple(each["quantiles"]) for each in recorded if each), None)
+    if levels is None:
+        return None
+    return Pulls(
+        levels,
+        _spread([each and each["clean"] for each in recorded]),
+        _spread([each and each["flipped"] for each in recorded]),
+    )
+
+
+def _spread(epochs: Sequence[Sequence[float] | None]) -> tuple[tuple[float, ...] | None, ...]:
+    return tuple(None if each is None else tuple(map(float, each)) for each in epochs)
+
+
+def _curve(values: Any) -> tuple[float | None, ...]:
+    return tuple(_number(value) for value in values)
+
+
+def _marginals(values: Sequence[float] | None) -> tuple[float, ...] | None:
+    return None if values is None else tuple(map(float, values))
+
+
+def _number(value: Any) -> float | None:
+    """A finite number, or None for whatever else stands there."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return None
+    return float(value)
+
+
+def _rounded(value: float | None, digits: int) -> float | None:
+    return None if value is None else round(value, digits)
+
+
+def _significant(values: tuple[float, ...] | None) -> list[float] | None:
+    return None if values is None else [float(f"{value:.4g}") for value in values]

@@ -1,0 +1,188 @@
+"""Results files: what goes in comes out, older lines are read, a file is whole or as it was."""
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from noiseproof.results import read_records, result_of_record, write_records
+from noiseproof.training import resolve
+from noiseproof.training.run_record import RunRecord
+from noiseproof.training.store import Store
+
+PUBLISHED = Path(__file__).parents[2] / "results"
+
+
+def record_of(loss="anl-ce", seed=1, epochs=3, **said):
+    config = resolve("digits", loss=loss, noise="sym-0.6", seed=seed, epochs=epochs, **said)
+    metrics = [
+        {
+            "clean_accuracy": 70.123456 + n,
+            "flipped_accuracy": None,
+            "test_accuracy": 80.0 + n if n != 1 else None,
+            "predicted_marginals": [0.1] * 10,
+            "strongest_pull": {
+                "quantiles": [0.0, 0.5, 1.0],
+                "clean": [0.123456, 1.0, 2.0],
+                "flipped": None,
+            },
+        }
+        for n in range(epochs)
+    ]
+    return RunRecord(
+        id=config.run_id,
+        config=config.as_data(),
+        config_hash=config.hash,
+        status="finished",
+        started="2026-01-01T00:00:00+00:00",
+        ended="2026-01-01T00:00:09+00:00",
+        seconds=8.64,
+        environment={
+            "hardware": "x86_64",
+            "device": "cpu",
+            "threads": 1,
+            "versions": {"torch": "2.9"},
+            "commit": "abc",
+            "weights": "all of them",
+        },
+        noise={
+            "name": "sym-0.6",
+            "realised_rate": 0.598748,
+            "label_marginals": [0.1] * 10,
+            "class_rates": [0.6] * 10,
+            "transition": [[0.1] * 10] * 10,
+        },
+        result={"test_accuracy": 80.0 + epochs - 1},
+        error=None,
+        epochs=tuple(metrics),
+    )
+
+
+def test_a_line_says_what_every_line_says(tmp_path):
+    path = tmp_path / "new" / "table.jsonl"
+    record = record_of()
+    write_records(path, [record], labels={record.config_hash: "ANL-CE"}, variant="bf16")
+    (line,) = map(json.loads, path.read_text().splitlines())
+    expected = {
+        "dataset": "digits",
+        "loss": "anl-ce",
+        "noise": "sym-0.6",
+        "seed": 1,
+        "test_accuracy": 82.0,
+        "method": "ANL-CE",
+        "variant": "bf16",
+        "config_hash": record.config_hash,
+        "run": record.id,
+        "seconds": 8.6,
+        "realised_rate": 0.598748,
+    }
+    assert {key: line[key] for key in expected} == expected
+    assert line["config"] == record.config
+    assert line["epochs"]["test"] == [80.0, None, 82.0]
+    assert line["epochs"]["clean"] == [70.12, 71.12, 72.12]
+    assert line["epochs"]["strongest_pull"]["clean"][0] == [0.1235, 1.0, 2.0]
+    assert line["noise_facts"]["label_marginals"] == [0.1] * 10
+    assert set(line["environment"]) == {"hardware", "device", "threads", "versions", "commit"}
+    assert [file.name for file in path.parent.iterdir()] == ["table.jsonl"]
+
+
+def test_reading_gives_what_the_record_gives(tmp_path):
+    path = tmp_path / "table.jsonl"
+    record = record_of()
+    write_records(path, [record], labels={})
+    (read,) = read_records(path)
+    direct = result_of_record(record)
+    assert read.method == direct.method == "anl-ce"
+    assert read.curves.test == direct.curves.test
+    assert read.pulls.quantiles == direct.pulls.quantiles
+    assert read.pulls.flipped == direct.pulls.flipped == (None, None, None)
+    assert read.best == direct.best == (82.0, 3)
+    assert read.predicted_marginals == direct.predicted_marginals
+    assert (read.run, read.name, read.realised_rate) == (record.id, record.id, 0.598748)
+    assert read.config == record.config
+
+
+def test_the_same_config_replaces_its_line_and_leaves_the_others(tmp_path):
+    path = tmp_path / "table.jsonl"
+    first, second, third = record_of(seed=1), record_of(seed=2), record_of(seed=3)
+    write_records(path, [first, second], labels={})
+    lines = path.read_text().splitlines()
+    write_records(path, [third, replace(first, seconds=99.0)], labels={})
+    after = path.read_text().splitlines()
+    assert after[1] == lines[1]
+    assert [json.loads(line)["seed"] for line in after] == [1, 2, 3]
+    assert json.loads(after[0])["seconds"] == 99.0
+
+
+def test_unfinished_runs_are_left_out_and_lists_of_runs_refused(tmp_path):
+    path = tmp_path / "table.jsonl"
+    write_records(path, [replace(record_of(), status="failed"), record_of(seed=2)], labels={})
+    assert [result.seed for result in read_records(path)] == [2]
+    before = path.read_text()
+    with pytest.raises(ValueError, match="without its epochs"):
+        write_records(path, [record_of(seed=3), replace(record_of(), epochs=())], labels={})
+    assert path.read_text() == before
+    assert list(tmp_path.iterdir()) == [path]
+    with pytest.raises(ValueError, match="is running, not finished"):
+        result_of_record(replace(record_of(), status="running"))
+
+
+def test_numbers_that_json_does_not_know_become_nothing(tmp_path):
+    path = tmp_path / "table.jsonl"
+    record = record_of()
+    epochs = ({**record.epochs[0], "clean_accuracy": math.nan}, *record.epochs[1:])
+    write_records(path, [replace(record, epochs=epochs)], labels={})
+    assert "NaN" not in path.read_text()
+    assert read_records(path)[0].curves.clean[0] is None
+
+
+def test_a_store_and_back(tmp_path):
+    record = record_of()
+    with Store(tmp_path) as store:
+        store.begin(record.id, record.config, record.config_hash, record.environment, record.noise)
+        for number, epoch in enumerate(record.epochs):
+            store.record_epoch(record.id, number, epoch, 0.5)
+        store.finish(record.id, record.result)
+        write_records(tmp_path / "t.jsonl", [store.get(record.id)], labels={record.config_hash: "mine"})
+    assert read_records(tmp_path / "t.jsonl")[0].method == "mine"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "line 2: no result"),
+        ("[]", "expected a JSON object, got a list"),
+        ('{"dataset": "digits"}', "needs 'loss'"),
+        (
+            '{"dataset": "d", "loss": "ce", "noise": "clean", "seed": 1, "test_accuracy": "x", "config_hash": "0"}',
+            "test_accuracy: expected a number",
+        ),
+    ],
+)
+def test_a_bad_line_is_named(tmp_path, text, message):
+    path = tmp_path / "table.jsonl"
+    good = (
+        '{"dataset": "d", "loss": "ce", "noise": "clean", "seed": 1, "test_accuracy": 1, "config_hash": "a"}'
+    )
+    path.write_text(f"{good}\n{text}\n")
+    with pytest.raises(ValueError, match=message):
+        read_records(path)
+
+
+def test_many_classes_leave_out_their_matrix(tmp_path):
+    record = record_of()
+    wide = replace(record, noise={**record.noise, "transition": [[0.01] * 100] * 100})
+    write_records(tmp_path / "t.jsonl", [wide], labels={})
+    assert "transition" not in read_records(tmp_path / "t.jsonl")[0].noise_facts
+
+
+@pytest.mark.parametrize("path", sorted(PUBLISHED.glob("*.jsonl")), ids=lambda path: path.name)
+def test_every_published_file_reads(path):
+    results = read_records(path)
+    assert results
+    for result in results:
+        assert 0 <= result.test_accuracy <= 100
+        assert result.curves.test[-1] == pytest.approx(result.test_accuracy, abs=0.01)
+    assert len({result.config_hash for result in results}) == len(results)
