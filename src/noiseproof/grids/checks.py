@@ -1,0 +1,101 @@
+"""Checks of a grid: every slip is told with its place and the nearest name, before anything is trained."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+from noiseproof.losses.checks import unknown
+from noiseproof.noise import parse_name
+
+if TYPE_CHECKING:
+    from noiseproof.grids.grid import Grid, Method
+
+
+def check_grid(grid: "Grid") -> None:
+    """Say what does not stand about a grid; the configs themselves are checked when they are made."""
+    from noiseproof.grids.grid import KINDS
+    from noiseproof.losses import record
+
+    if grid.kind not in KINDS:
+        raise ValueError(unknown(f"kind of grid {grid.name}", grid.kind, KINDS))
+    for what in ("methods", "noises", "seeds"):
+        if not getattr(grid, what):
+            raise ValueError(f"grid {grid.name}: expected at least one of its {what}, got none")
+    _no_doubles(grid, "methods", [method.label for method in grid.methods])
+    _no_doubles(grid, "noises", [str(parse_name(noise)) for noise in grid.noises])
+    _no_doubles(grid, "seeds", grid.seeds)
+    for seed in grid.seeds:
+        if isinstance(seed, bool) or not isinstance(seed, int):
+            raise ValueError(f"grid {grid.name}: expected seeds that are whole numbers, got {seed!r}")
+    for method in grid.methods:
+        place = f"grid {grid.name}, method {method.label!r}"
+        if not method.label.strip() or "," in method.label:
+            raise ValueError(f"{place}: expected a label without a comma, which parts labels in --methods")
+        record(method.loss)
+        check_settings(method.settings, place)
+    check_settings(grid.settings, f"grid {grid.name}, settings")
+    check_settings(grid.overrides, f"grid {grid.name}, settings")
+    for noise in grid.columns:
+        parse_name(noise)
+
+
+def check_settings(settings: Mapping[str, Any], place: str) -> None:
+    """Refuse keys that are no fields of a config, and those that the grid fills itself."""
+    from noiseproof.grids.grid import OF_THE_GRID
+    from noiseproof.training.config import Config
+
+    known = [each.name for each in fields(Config) if each.name not in OF_THE_GRID]
+    for key in settings:
+        if key in OF_THE_GRID:
+            raise ValueError(
+                f"{place}: {key} is not a setting; the grid has dataset, methods, noises and seeds"
+            )
+        if key not in known:
+            raise ValueError(unknown(f"{place}: setting", key, known))
+
+
+def chosen_methods(grid: "Grid", wanted: Iterable[str]) -> "tuple[Method, ...]":
+    """Methods by label, or by loss where no label fits; in the grid's order."""
+    from noiseproof.losses import record
+
+    chosen: set[str] = set()
+    for name in wanted:
+        found = [each.label for each in grid.methods if each.label.casefold() == name.strip().casefold()]
+        if not found:
+            try:
+                loss = record(name.strip()).name
+            except ValueError:
+                loss = ""
+            found = [each.label for each in grid.methods if record(each.loss).name == loss]
+        if not found:
+            raise ValueError(_not_there(grid, "methods", name, [method.label for method in grid.methods]))
+        chosen.update(found)
+    return tuple(method for method in grid.methods if method.label in chosen)
+
+
+def chosen_noises(grid: "Grid", wanted: Iterable[str]) -> tuple[str, ...]:
+    """Noises of the grid by their short names; in the grid's order."""
+    names = {str(parse_name(noise)): noise for noise in grid.noises}
+    chosen = set()
+    for name in wanted:
+        if (proper := str(parse_name(name))) not in names:
+            raise ValueError(_not_there(grid, "noises", name, grid.noises))
+        chosen.add(names[proper])
+    return tuple(noise for noise in grid.noises if noise in chosen)
+
+
+def _not_there(grid: "Grid", what: str, name: str, known: Sequence[str]) -> str:
+    """As :func:`noiseproof.losses.checks.unknown`, but finds the nearest label in any case."""
+    lower = {each.lower(): each for each in known}
+    text = unknown(f"{what} of grid {grid.name}", name, lower)
+    head, _, _ = text.partition(" Known: ")
+    for each, proper in lower.items():
+        head = head.replace(f"did you mean {each!r}", f"did you mean {proper!r}")
+    return f"{head} Known: {', '.join(known)}"
+
+
+def _no_doubles(grid: "Grid", what: str, values: Sequence[object]) -> None:
+    folded = [value.casefold() if isinstance(value, str) else value for value in values]
+    for place, value in enumerate(folded):
+        if value in folded[:place]:
+            raise ValueError(f"grid {grid.name}: {values[place]!r} stands twice among its {what}")

@@ -1,0 +1,158 @@
+"""A grid in memory: what is compared, under which noises, with which seeds."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from noiseproof.training.config import Config
+
+KINDS = ("table", "curves", "marginals", "regularisers", "gradients", "alpha-beta")
+"""What a grid is drawn as."""
+
+OF_THE_GRID = ("dataset", "loss", "noise", "seed")
+"""Fields of a config that the grid itself fills."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """One row of a table, or one curve of a figure.
+
+    Attributes:
+        label: its name, as the paper writes it; unique in the grid, and without a comma.
+        loss: a loss of the catalogue.
+        settings: fields of :class:`noiseproof.training.Config` that this method sets.
+    """
+
+    label: str
+    loss: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run of a grid; ``config.hash`` says which recorded run is its own."""
+
+    method: Method
+    noise: str
+    seed: int
+    config: "Config"
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Methods × noises × seeds on one data set.
+
+    Attributes:
+        name: as the user types it.
+        title: in words.
+        dataset: what is trained on.
+        kind: what it is drawn as, one of :data:`KINDS`.
+        methods: what is compared.
+        noises: short names of label noise; ``"clean"`` leaves labels as they are.
+        seeds: seeds of the runs.
+        settings: fields of the config for all methods; a method's own win.
+        published: key of the paper's table, where it has one.
+        columns: how the paper's table names the column of a noise, where not by the noise's name.
+        recipe: a recipe's name or TOML file, where not the data set's own.
+        overrides: fields of the config that win over everything, such as those of a command line.
+    """
+
+    name: str
+    title: str
+    dataset: str
+    kind: str
+    methods: tuple[Method, ...]
+    noises: tuple[str, ...]
+    seeds: tuple[int, ...]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    published: str | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+    recipe: str | None = None
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        from noiseproof.grids.checks import check_grid
+
+        check_grid(self)
+
+    def column(self, noise: str) -> str:
+        """Name of a noise's column in the paper's table."""
+        return self.columns.get(noise, noise)
+
+    def cells(self) -> list[Cell]:
+        """All runs, seed by seed: whoever stops early has one seed of every method and noise first.
+
+        Raises:
+            ValueError: a config does not stand, or two cells are the same experiment.
+        """
+        cells = [
+            Cell(method, noise, seed, self._config(method, noise, seed))
+            for seed in self.seeds
+            for method in self.methods
+            for noise in self.noises
+        ]
+        seen: dict[str, Cell] = {}
+        for cell in cells:
+            other = seen.setdefault(cell.config.hash, cell)
+            if other is not cell:
+                raise ValueError(
+                    f"grid {self.name}: {other.method.label!r} and {cell.method.label!r} are the same experiment; "
+                    "leave one out, or let their settings differ"
+                )
+        return cells
+
+    def narrowed(
+        self,
+        methods: Iterable[str] | None = None,
+        noises: Iterable[str] | None = None,
+        seeds: Iterable[int] | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> "Grid":
+        """Return a part of the grid, with other seeds or settings if asked for.
+
+        Args:
+            methods: labels in any case, or names of losses, which stand for all methods with that loss.
+            noises: noises of the grid.
+            seeds: any seeds, also others than the grid's.
+            settings: fields of the config that win over the grid's and the methods' own.
+
+        Example:
+            >>> from noiseproof.grids import load
+            >>> part = load("cifar10-table").narrowed(["anl-ce", "apl"], ["sym-0.8"], [1])
+            >>> [(cell.method.label, cell.noise, cell.seed) for cell in part.cells()]
+            [('APL', 'sym-0.8', 1), ('ANL-CE', 'sym-0.8', 1)]
+        """
+        from noiseproof.grids.checks import chosen_methods, chosen_noises
+
+        return replace(
+            self,
+            methods=self.methods if methods is None else chosen_methods(self, methods),
+            noises=self.noises if noises is None else chosen_noises(self, noises),
+            seeds=self.seeds if seeds is None else tuple(seeds),
+            overrides=merged(self.overrides, settings or {}),
+        )
+
+    def _config(self, method: Method, noise: str, seed: int) -> "Config":
+        from noiseproof.training.config import resolve
+
+        said = merged(self.settings, method.settings, self.overrides)
+        try:
+            return resolve(self.dataset, recipe=self.recipe, loss=method.loss, noise=noise, seed=seed, **said)
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"grid {self.name}, method {method.label!r}, noise {noise}: {error}") from error
+
+
+def merged(*settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings over one another: whoever comes later wins; the loss's parameters are merged one by one.
+
+    >>> merged({"l1": 1.0, "loss_parameters": {"alpha": 1}}, {"loss_parameters": {"beta": 2}})
+    {'l1': 1.0, 'loss_parameters': {'alpha': 1, 'beta': 2}}
+    """
+    result: dict[str, Any] = {}
+    for each in settings:
+        for key, value in each.items():
+            if isinstance(value, Mapping) and isinstance(result.get(key), Mapping):
+                value = {**result[key], **value}
+            result[key] = value
+    return result
