@@ -131,8 +131,8 @@ def test_published_numbers():
     assert published("cifar10", "anl-ce*", "asym-0.4") == Summary(
         81.47, published_std("ANL-CE*", "asym-0.4"), 3
     )
-    assert published("webvision", "ANL-CE", "clean").mean == 67.44
-    assert published("clothing1m", "APL", "real") == Summary(69.07, None, 3)
+    assert published("webvision", "ANL-CE", "webvision-val").mean == 67.44
+    assert published("clothing1m", "APL", "test") == Summary(69.07, None, 3)
     assert published("cifar10", "no such method", "clean") is None
     assert published("cifar10", "CE", "sym-0.55") is None
     assert published(None, "CE", "clean") is None

@@ -5,6 +5,9 @@
 62.00 ± 1.00 (3)
 """
 
+from noiseproof.results.differences import Difference, differences
+from noiseproof.results.formats import TEXT_FORMATS
+from noiseproof.results.gather import Failure, Gathered, gather
 from noiseproof.results.published import published, published_source, published_tables
 from noiseproof.results.records_file import read_records, write_records, write_results
 from noiseproof.results.result import Curves, Pulls, Result, line_of_result, result_of_line, result_of_record
@@ -19,15 +22,25 @@ from noiseproof.results.statistics import (
     ranks,
     summarise,
 )
+from noiseproof.results.table import ResultTable, TableCell, build_table, table_of
 
 __all__ = [
+    "TEXT_FORMATS",
     "Comparison",
     "Curves",
+    "Difference",
+    "Failure",
+    "Gathered",
     "Pulls",
     "Result",
+    "ResultTable",
     "Summary",
+    "TableCell",
     "bootstrap_interval",
+    "build_table",
     "compare",
+    "differences",
+    "gather",
     "interval_of_mean",
     "is_within_published_spread",
     "line_of_result",
@@ -40,6 +53,7 @@ __all__ = [
     "result_of_line",
     "result_of_record",
     "summarise",
+    "table_of",
     "write_records",
     "write_results",
 ]

@@ -7,10 +7,6 @@ from typing import Any
 
 from noiseproof.results.statistics import Summary
 
-ONLY_COLUMNS = ("test", "webvision-val")
-"""Columns of tables that have no noise of their own: the data's labels are wrong as they are, and this is the
-split that a run is tested on."""
-
 
 @cache
 def _file() -> dict[str, Any]:
@@ -33,26 +29,24 @@ def published_source() -> str:
     return str(_file()["source"])
 
 
-def published(table: str | None, method: str, noise: str) -> Summary | None:
+def published(table: str | None, method: str, column: str) -> Summary | None:
     """Return a number of the paper, or None where it has none.
 
     Args:
         table: a name of :func:`published_tables`, or None.
         method: a row's label, in any case.
-        noise: a column; for data whose labels are wrong as they are, any name finds the test column.
+        column: a noise, or ``"test"`` and the like where the data's labels are wrong as they are.
 
     >>> print(published("cifar10", "ANL-CE", "sym-0.8"))
     61.27 ± 0.55 (3)
-    >>> print(published("animal10n", "CE", "clean"))
+    >>> print(published("animal10n", "CE", "test"))
     78.92 ± 0.76 (3)
     """
     rows = _file()["tables"].get(table, {})
     row = next((row for label, row in rows.items() if label.casefold() == method.casefold()), None)
     if row is None:
         return None
-    cell = row.get(noise)
-    if cell is None and not any(column == "clean" for column in row):
-        cell = next((row[column] for column in ONLY_COLUMNS if column in row), None)
+    cell = row.get(column)
     if cell is None:
         return None
     return Summary(float(cell["mean"]), cell.get("std"), len(_file()["seeds"]))

@@ -1,0 +1,200 @@
+"""``noiseproof table``: a grid's recorded runs as a table, beside the paper's numbers."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from noiseproof.command_line.runs import printable
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from noiseproof.results import Gathered, ResultTable, TableCell
+
+EPILOG = """
+Runs are read from the runs folder (NOISEPROOF_RUNS, or else runs in the current folder), or from a results file.
+
+[bold]Examples[/bold]
+
+  noiseproof table cifar10-table
+
+  noiseproof table cifar10-table --from results/cifar10-table.jsonl --format markdown
+
+  noiseproof table cifar10-table --format latex --out table.tex
+
+  noiseproof table my-grid.toml --format csv --no-published
+"""
+
+PIPED_WIDTH = 200
+"""Columns where there is no terminal to ask."""
+
+
+class Format(StrEnum):
+    """How the table is written."""
+
+    terminal = "terminal"
+    markdown = "markdown"
+    csv = "csv"
+    latex = "latex"
+
+
+GridName = Annotated[
+    str,
+    typer.Argument(
+        metavar="GRID", help="A grid of the package (noiseproof bench lists them) or a TOML file."
+    ),
+]
+FromFiles = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--from", metavar="FILE", help="A results file instead of the runs folder; with --folder, both."
+    ),
+]
+RunsFolder = Annotated[
+    Path | None,
+    typer.Option("--folder", metavar="FOLDER", help="The runs folder, instead of NOISEPROOF_RUNS."),
+]
+
+
+def table(
+    grid: GridName,
+    format: Annotated[Format, typer.Option(help="How to write it.")] = Format.terminal,
+    from_files: FromFiles = None,
+    published: Annotated[bool, typer.Option(help="With the paper's numbers, where it has them.")] = True,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write to a file.")] = None,
+    folder: RunsFolder = None,
+) -> None:
+    """Print a grid's results: mean ± deviation over seeds, ranks, and how far from the paper."""
+    from noiseproof.results import TEXT_FORMATS, table_of
+
+    with plain_errors():
+        gathered = gather_runs(grid, from_files, folder)
+        made = table_of(gathered)
+        if format is not Format.terminal:
+            text = TEXT_FORMATS[format.value](made, published)
+            if out is None:
+                typer.echo(text, nl=False)
+            else:
+                out.parent.mkdir(parents=True, exist_ok=True)
+                out.write_text(text, encoding="utf-8")
+        elif out is None:
+            print_table(made, published)
+        else:
+            raise ValueError(
+                "--out: the terminal's table is for looking at; say --format markdown, csv or latex"
+            )
+
+
+@contextmanager
+def plain_errors() -> Iterator[None]:
+    """Tell a mistake in one line."""
+    from noiseproof.training.store import StoreError
+
+    try:
+        yield
+    except (StoreError, ValueError, OSError) as error:
+        typer.echo(f"Error: {error}", err=True)
+        raise typer.Exit(2) from None
+
+
+def gather_runs(grid: str, files: list[Path] | None, folder: Path | None) -> "Gathered":
+    """Find a grid's runs where the user says: in files, in a folder, or in the usual folder if neither is given.
+
+    Raises:
+        ValueError: none is recorded there.
+    """
+    from noiseproof.grids import load
+    from noiseproof.results import gather
+    from noiseproof.training.store import default_folder
+
+    loaded = load(grid)
+    if not files and folder is None:
+        folder = default_folder()
+    gathered = gather(loaded, folder=folder, files=files or ())
+    if not gathered.results:
+        places = " and ".join(map(str, [*(files or ()), *([folder] if folder is not None else [])]))
+        failed = f"; {len(gathered.failures)} broke off" if gathered.failures else ""
+        raise ValueError(
+            f"no finished run of {loaded.name} in {places}{failed}; train some with: noiseproof bench {grid}"
+        )
+    return gathered
+
+
+def print_table(made: "ResultTable", with_published: bool = True) -> None:
+    """Print a table as wide as the terminal, in several parts where it is too narrow for all columns."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console() if sys.stdout.isatty() else Console(width=PIPED_WIDTH)
+    with_published = with_published and made.has_published
+    cells = {key: _cell(cell, with_published) for key, cell in made.cells.items()}
+    labels = {method: printable(method) for method in made.methods}
+    ranks = {method: made.mean_rank(method) for method in made.methods}
+    console.print(Text(printable(made.title), style="bold"))
+    for noises in _parts(made, cells, console.width):
+        shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_lines=False)
+        shown.add_column("method", style="bold", no_wrap=True)
+        for noise in noises:
+            shown.add_column(Text(printable(noise)), justify="right", no_wrap=True)
+        shown.add_column("rank", justify="right", no_wrap=True)
+        for method in made.methods:
+            rank = ranks[method]
+            shown.add_row(
+                Text(labels[method]),
+                *(cells[method, noise] for noise in noises),
+                "" if rank is None else f"{rank:.1f}",
+            )
+        console.print(shown)
+    if with_published:
+        within, judged = made.verdicts
+        console.print(
+            Text.assemble(
+                "Second line: the paper's number and the difference, ",
+                ("green", "green"),
+                " within the published spread, ",
+                ("red!", "red"),
+                f" outside it. {within} of {judged} cells are within.",
+            )
+        )
+    for rule in made.rules():
+        console.print(Text(rule))
+
+
+def _parts(
+    made: "ResultTable", cells: "dict[tuple[str, str], Text]", width: int
+) -> Iterator[tuple[str, ...]]:
+    """Columns in parts that fit side by side."""
+    left = width - max(len(printable(method)) for method in made.methods) - len("rank") - 6
+    part: list[str] = []
+    used = 0
+    for noise in made.noises:
+        lines = [line for method in made.methods for line in cells[method, noise].plain.split("\n")]
+        needed = 3 + max(len(line) for line in [noise, *lines])
+        if part and used + needed > left:
+            yield tuple(part)
+            part, used = [], 0
+        part.append(noise)
+        used += needed
+    yield tuple(part)
+
+
+def _cell(cell: "TableCell", with_published: bool) -> "Text":
+    from rich.text import Text
+
+    text = Text("–") if cell.ours is None else Text(str(cell.ours), style="bold" if cell.is_bold else "")
+    if with_published and cell.published is not None:
+        text.append(f"\n{cell.published.mean:.2f}", style="dim not bold")
+        if cell.difference is not None:
+            outside = cell.verdict == "outside"  # the mark tells it without colours too
+            text.append(
+                f" {cell.difference:+.2f}{'!' if outside else ' '}",
+                style=f"{'red' if outside else 'green'} not bold",
+            )
+    return text

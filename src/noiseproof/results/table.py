@@ -1,0 +1,252 @@
+"""A table: methods × noises, each cell a mean over seeds beside the paper's, with ranks and verdicts."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from noiseproof.noise import parse_name
+from noiseproof.results.published import published
+from noiseproof.results.result import Result
+from noiseproof.results.statistics import (
+    Comparison,
+    Summary,
+    compare,
+    is_within_published_spread,
+    published_tolerance,
+    ranks,
+    summarise,
+)
+
+if TYPE_CHECKING:
+    from noiseproof.grids import Grid
+    from noiseproof.results.gather import Gathered
+
+Verdict = Literal["within", "outside"]
+
+PUBLISHED_RULE = (
+    "Within the published spread: |ours − paper| ≤ max(2·√(s₁²/n₁ + s₂²/n₂), 0.5) points; with one seed s₁ is the "
+    "published deviation, and where neither has one it is 0.5 alone."
+)
+BOLD_RULE = (
+    "Bold: the highest mean of a column, and every mean whose difference from it the 95% interval of the paired "
+    "differences over shared seeds (bootstrap, or Student's where wider) does not support. Only methods with two "
+    "seeds or more can be bold; none is where a single seed stands higher."
+)
+CELL_RULE = "Test accuracy in percent at the last epoch: mean ± sample standard deviation (number of seeds)."
+
+
+@dataclass(frozen=True)
+class TableCell:
+    """One cell.
+
+    Attributes:
+        method: its row.
+        noise: its column.
+        ours: mean over our seeds; None where nothing is recorded.
+        published: the paper's number, where it has one.
+        results: the runs behind ``ours``.
+        rank: place of the method in its column, 1 the best.
+        is_bold: see :data:`BOLD_RULE`.
+    """
+
+    method: str
+    noise: str
+    ours: Summary | None
+    published: Summary | None
+    results: tuple[Result, ...] = ()
+    rank: float | None = None
+    is_bold: bool = False
+
+    @property
+    def difference(self) -> float | None:
+        """Ours − paper, of the means as printed."""
+        if self.ours is None or self.published is None:
+            return None
+        return round(round(self.ours.mean, 2) - round(self.published.mean, 2), 2)
+
+    @property
+    def tolerance(self) -> float | None:
+        """What :data:`PUBLISHED_RULE` allows."""
+        if self.ours is None or self.published is None:
+            return None
+        return published_tolerance(self.ours, self.published)
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """Whether ours is within the published spread."""
+        if self.ours is None or self.published is None:
+            return None
+        return "within" if is_within_published_spread(self.ours, self.published) else "outside"
+
+
+@dataclass(frozen=True)
+class ResultTable:
+    """Methods × noises.
+
+    Attributes:
+        name: the grid's.
+        title: the grid's.
+        methods: rows.
+        noises: columns.
+        cells: by method and noise; every pair has one.
+        notes: what a reader must know about these runs.
+    """
+
+    name: str
+    title: str
+    methods: tuple[str, ...]
+    noises: tuple[str, ...]
+    cells: Mapping[tuple[str, str], TableCell]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def has_published(self) -> bool:
+        """Whether the paper has any of these numbers."""
+        return any(cell.published is not None for cell in self.cells.values())
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is recorded."""
+        return all(cell.ours is None for cell in self.cells.values())
+
+    @property
+    def verdicts(self) -> tuple[int, int]:
+        """How many cells are within the published spread, of how many that can be compared."""
+        judged = [cell.verdict for cell in self.cells.values() if cell.verdict is not None]
+        return judged.count("within"), len(judged)
+
+    @property
+    def whole_columns(self) -> tuple[str, ...]:
+        """Noises under which every method has a result."""
+        return tuple(
+            noise
+            for noise in self.noises
+            if all(self.cells[method, noise].ours is not None for method in self.methods)
+        )
+
+    def mean_rank(self, method: str) -> float | None:
+        """Mean place of a method over the columns that every method has; None where there is no such column."""
+        places = [self.cells[method, noise].rank for noise in self.whole_columns]
+        known = [place for place in places if place is not None]
+        return sum(known) / len(known) if known else None
+
+    def values(self, method: str) -> dict[tuple[str, int], float]:
+        """Accuracies of a method by noise and seed."""
+        return {
+            (noise, result.seed): result.test_accuracy
+            for noise in self.noises
+            for result in self.cells[method, noise].results
+        }
+
+    def reference(self) -> str | None:
+        """The method that others are compared with: the best by mean rank, or else by most columns won."""
+        ranked = [(rank, method) for method in self.methods if (rank := self.mean_rank(method)) is not None]
+        if ranked:
+            return min(ranked, key=lambda each: each[0])[1]
+        won = {
+            method: sum(self.cells[method, noise].rank == 1 for noise in self.noises)
+            for method in self.methods
+        }
+        best = max(won, key=lambda method: won[method], default=None)
+        return best if best is not None and won[best] else None
+
+    def comparisons(self, reference: str) -> dict[str, Comparison]:
+        """Paired comparison of ``reference`` with every other method, over shared noises and seeds."""
+        own = self.values(reference)
+        found = {method: compare(own, self.values(method)) for method in self.methods if method != reference}
+        return {method: comparison for method, comparison in found.items() if comparison is not None}
+
+    def rules(self) -> tuple[str, ...]:
+        """What the numbers, colours and bold type mean, for the caption."""
+        rules = [CELL_RULE]
+        if self.has_published:
+            rules.append(PUBLISHED_RULE)
+        if any(cell.is_bold for cell in self.cells.values()):
+            rules.append(BOLD_RULE)
+        elif not self.is_empty:
+            rules.append("Nothing is bold: that takes two seeds or more of at least two methods.")
+        return (*rules, *self.notes)
+
+
+def table_of(gathered: "Gathered") -> ResultTable:
+    """Make the table of a grid's recorded runs."""
+    return build_table(gathered.grid, gathered.results, notes_on(gathered))
+
+
+def build_table(grid: "Grid", results: Iterable[Result], notes: Sequence[str] = ()) -> ResultTable:
+    """Make a table of results that carry their method's label; methods and noises beyond the grid's come last."""
+    by_cell: dict[tuple[str, str], list[Result]] = {}
+    for result in results:
+        by_cell.setdefault((result.method, result.noise), []).append(result)
+    methods = _in_order([method.label for method in grid.methods], (method for method, _ in by_cell))
+    columns = {str(parse_name(noise)): grid.column(noise) for noise in grid.noises}
+    noises = _in_order(list(columns), (noise for _, noise in by_cell))
+    cells: dict[tuple[str, str], TableCell] = {}
+    for noise in noises:
+        column = {method: tuple(by_cell.get((method, noise), ())) for method in methods}
+        summaries = {
+            method: summarise([result.test_accuracy for result in runs])
+            for method, runs in column.items()
+            if runs
+        }
+        places = dict(zip(summaries, ranks([each.mean for each in summaries.values()]), strict=True))
+        bold = _bold(column, summaries)
+        for method in methods:
+            cells[method, noise] = TableCell(
+                method,
+                noise,
+                summaries.get(method),
+                published(grid.published, method, columns.get(noise, noise)),
+                column[method],
+                places.get(method),
+                method in bold,
+            )
+    return ResultTable(grid.name, grid.title, tuple(methods), tuple(noises), cells, tuple(notes))
+
+
+def notes_on(gathered: "Gathered") -> tuple[str, ...]:
+    """What is missing or out of the ordinary about a grid's recorded runs."""
+    notes = []
+    if gathered.missing:
+        recorded = gathered.expected - gathered.missing
+        notes.append(f"{recorded} of {gathered.expected} runs of the grid are recorded.")
+    if gathered.failures:
+        notes.append(f"{len(gathered.failures)} runs broke off.")
+    if gathered.other_config:
+        notes.append(
+            f"{gathered.other_config} runs were recorded with a config that is not the grid's now (another version "
+            "or other settings); each run's own is shown with it."
+        )
+    if gathered.left_out:
+        notes.append(
+            f"{gathered.left_out} records are not shown: other data, or a second one of the same method, noise and "
+            "seed."
+        )
+    return tuple(notes)
+
+
+def _in_order(first: Sequence[str], others: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys([*first, *others]))
+
+
+def _bold(column: Mapping[str, Sequence[Result]], summaries: Mapping[str, Summary]) -> set[str]:
+    """Methods in bold type: the best, and those that it is not shown to be better than."""
+    candidates = [method for method, summary in summaries.items() if summary.n > 1]
+    if len(candidates) < 2:
+        return set()
+    best = max(candidates, key=lambda method: summaries[method].mean)
+    if any(summary.mean > summaries[best].mean for summary in summaries.values()):
+        return set()  # a single seed stands higher: the best of the others is not the best of the column
+    own = _by_seed(column[best])
+    bold = {best}
+    for method in candidates:
+        if method == best:
+            continue
+        comparison = compare(own, _by_seed(column[method]))
+        if comparison is None or not comparison.is_supported:
+            bold.add(method)
+    return bold
+
+
+def _by_seed(results: Sequence[Result]) -> dict[tuple[str, int], float]:
+    return {("", result.seed): result.test_accuracy for result in results}
