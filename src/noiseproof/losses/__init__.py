@@ -73,6 +73,13 @@ from noiseproof.losses.custom import (
     normalized,
     normalized_negative,
 )
+from noiseproof.losses.dice import (
+    CrossEntropyAndDice,
+    PixelsAndDice,
+    SoftDice,
+    cross_entropy_dice,
+    soft_dice,
+)
 from noiseproof.losses.epsilon_softmax import (
     EpsilonSoftmaxCrossEntropyAndMAE,
     EpsilonSoftmaxFocalAndMAE,
@@ -82,6 +89,9 @@ from noiseproof.losses.epsilon_softmax import (
 from noiseproof.losses.focal_loss import (
     Focal,
     focal,
+)
+from noiseproof.losses.image_loss import (
+    ImageLoss,
 )
 from noiseproof.losses.joint_asymmetric import (
     JALCrossEntropy,
@@ -136,6 +146,10 @@ from noiseproof.losses.regularizers import (
     L2,
     Jacobian,
 )
+from noiseproof.losses.t_loss import (
+    TLoss,
+    t_loss,
+)
 
 __all__ = [
     "L1",
@@ -150,10 +164,12 @@ __all__ = [
     "AsymmetricUnhinged",
     "Binary",
     "CrossEntropy",
+    "CrossEntropyAndDice",
     "EpsilonSoftmaxCrossEntropyAndMAE",
     "EpsilonSoftmaxFocalAndMAE",
     "Focal",
     "GeneralizedCrossEntropy",
+    "ImageLoss",
     "JALCrossEntropy",
     "JALFocal",
     "Jacobian",
@@ -176,10 +192,13 @@ __all__ = [
     "NormalizedNegativeFocal",
     "NormalizedReverseCrossEntropy",
     "PartiallyHuberisedCrossEntropy",
+    "PixelsAndDice",
     "Recipe",
     "ReverseCrossEntropy",
     "RobustLoss",
+    "SoftDice",
     "SymmetricCrossEntropy",
+    "TLoss",
     "TaylorCrossEntropy",
     "active_negative",
     "anl_cross_entropy",
@@ -193,6 +212,7 @@ __all__ = [
     "combine",
     "create",
     "cross_entropy",
+    "cross_entropy_dice",
     "epsilon_softmax_cross_entropy_mae",
     "epsilon_softmax_focal_mae",
     "focal",
@@ -225,6 +245,8 @@ __all__ = [
     "record",
     "register",
     "reverse_cross_entropy",
+    "soft_dice",
     "symmetric_cross_entropy",
+    "t_loss",
     "taylor_cross_entropy",
 ]

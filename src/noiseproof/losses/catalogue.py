@@ -27,6 +27,8 @@ class LossRecord:
         function: the pure function.
         aliases: other names it goes by.
         needs: what it asks of the user beyond logits and labels.
+        whole_images: whether it looks at whole images, so that it takes logits (N, K, height, width) only and has
+            one value an image; see :class:`~noiseproof.losses.ImageLoss`.
     """
 
     name: str
@@ -39,6 +41,7 @@ class LossRecord:
     function: Callable[..., Tensor]
     aliases: tuple[str, ...] = ()
     needs: str = ""
+    whole_images: bool = False
 
     @property
     def defaults(self) -> dict[str, Any]:
@@ -67,13 +70,19 @@ def register(record: LossRecord) -> None:
     _ALIASES.update(dict.fromkeys(record.aliases, record.name))
 
 
-def available() -> tuple[str, ...]:
-    """Names of all losses, in the order of the catalogue (aliases left out).
+def available(*, whole_images: bool = False) -> tuple[str, ...]:
+    """Names of all losses of labels, in the order of the catalogue (aliases left out).
 
-    >>> "anl-ce" in available()
-    True
+    Args:
+        whole_images: name the losses of whole images instead, which are for segmentation only.
+
+    Example:
+        >>> "anl-ce" in available()
+        True
+        >>> available(whole_images=True)
+        ('t-loss', 'dice', 'ce+dice')
     """
-    return tuple(_RECORDS)
+    return tuple(name for name, each in _RECORDS.items() if each.whole_images == whole_images)
 
 
 def record(name: str) -> LossRecord:

@@ -20,6 +20,7 @@ from noiseproof.losses.calculus import (
     WeightedSum,
     anl,
 )
+from noiseproof.losses.image_loss import ImageLoss
 from noiseproof.losses.labels import PerClass
 from noiseproof.losses.logit_clip import LogitClippedCrossEntropy
 from noiseproof.losses.module import Options, RobustLoss
@@ -106,6 +107,11 @@ def combine(*parts: tuple[float, Part], **options: Unpack[Options]) -> RobustLos
 def _term(part: Part) -> Term:
     if isinstance(part, LogitClippedCrossEntropy):
         raise TypeError("parts: LogitClip changes the logits of all parts; clip_logits() them first instead")
+    if isinstance(part, ImageLoss):
+        raise TypeError(
+            f"parts: {type(part).__name__} looks at whole images and has no formula of single labels; "
+            "PixelsAndDice adds Dice to a loss of labels"
+        )
     if isinstance(part, RobustLoss):
         return part.term
     return part if isinstance(part, Term) else Active(_active(part))

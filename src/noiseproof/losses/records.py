@@ -6,6 +6,7 @@ from noiseproof.losses import (
     anl,
     asymmetric,
     cross_entropies,
+    dice,
     epsilon_softmax,
     focal_loss,
     joint_asymmetric,
@@ -13,6 +14,7 @@ from noiseproof.losses import (
     mean_absolute,
     negative_losses,
     normalized_losses,
+    t_loss,
 )
 from noiseproof.losses.catalogue import LossRecord, register
 
@@ -20,14 +22,19 @@ _ALF = "Zhou et al., Asymmetric Loss Functions for Learning with Noisy Labels, I
 _ANL = "Ye et al., Active Negative Loss Functions for Learning with Noisy Labels, NeurIPS 2023"
 _ANL_STAR = "Ye et al., Active Negative Loss: A Robust Framework for Learning with Noisy Labels"
 _APL = "Ma et al., Normalized Loss Functions for Deep Learning with Noisy Labels, ICML 2020"
+_DICE = "Milletari et al., V-Net: Fully Convolutional Neural Networks for Volumetric Segmentation, 3DV 2016"
 _EPSILON = "Wang et al., ε-Softmax: Approximating One-Hot Vectors for Mitigating Label Noise, NeurIPS 2024"
 _FOCAL = "Lin et al., Focal Loss for Dense Object Detection, ICCV 2017"
 _GCE = "Zhang and Sabuncu, Generalized Cross Entropy Loss for Training DNNs with Noisy Labels, NeurIPS 2018"
 _JAL = "Wang et al., Joint Asymmetric Loss for Learning with Noisy Labels, ICCV 2025"
 _LOGITCLIP = "Wei et al., Mitigating Memorization of Noisy Labels by Clipping the Model Prediction, ICML 2023"
 _MAE = "Ghosh et al., Robust Loss Functions under Label Noise for Deep Neural Networks, AAAI 2017"
+_NNUNET = (
+    "Isensee et al., nnU-Net: A Self-Configuring Method for Biomedical Segmentation, Nature Methods 2021"
+)
 _PHCE = "Menon et al., Can Gradient Clipping Mitigate Label Noise?, ICLR 2020"
 _SCE = "Wang et al., Symmetric Cross Entropy for Robust Learning with Noisy Labels, ICCV 2019"
+_T_LOSS = "Gonzalez-Jimenez et al., Robust T-Loss for Medical Image Segmentation, MICCAI 2023"
 _TCE = "Feng et al., Can Cross Entropy Loss Be Robust to Label Noise?, IJCAI 2020"
 
 _L1 = "the training loop adds L1 in place of weight decay; its δ stands in the recipe"
@@ -380,6 +387,43 @@ for _record in (
         paper=_LOGITCLIP,
         module=logit_clip.LogitClippedCrossEntropy,
         function=logit_clip.logit_clipped_cross_entropy,
+    ),
+    LossRecord(
+        name="t-loss",
+        title="T-Loss",
+        formula="lnΓ(ν̃/2) − lnΓ((ν̃+D)/2) + (D/2)(ln π + ν) + ((ν̃+D)/2)·ln(1 + Σδ²/ν̃), ν̃ = e^ν + 1e-8, of the "
+        "D pixel errors δ = p − mask of an image",
+        range="(−∞, ∞)",
+        symmetric=False,
+        paper=_T_LOSS,
+        module=t_loss.TLoss,
+        function=t_loss.t_loss,
+        needs="ν in the optimiser: add_param_group for each of parameter_groups(); the engine does",
+        whole_images=True,
+    ),
+    LossRecord(
+        name="dice",
+        title="soft Dice",
+        formula="1 − (2Σpq + s)/(Σp + Σq + s) over the pixels of an image, mean over the classes",
+        range="[0, 1)",
+        symmetric=False,
+        paper=_DICE,
+        module=dice.SoftDice,
+        function=dice.soft_dice,
+        aliases=("soft-dice",),
+        whole_images=True,
+    ),
+    LossRecord(
+        name="ce+dice",
+        title="cross-entropy and soft Dice",
+        formula="α·CE + β·Dice",
+        range="[0, ∞)",
+        symmetric=False,
+        paper=_NNUNET,
+        module=dice.CrossEntropyAndDice,
+        function=dice.cross_entropy_dice,
+        aliases=("dice+ce",),
+        whole_images=True,
     ),
 ):
     register(_record)
