@@ -1,0 +1,366 @@
+"""``noiseproof bench``: a grid of runs, trained as far as time allows and gone on with at any time."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from noiseproof.grids import Cell, Grid
+    from noiseproof.grids.runner import Outcome
+    from noiseproof.grids.states import CellState
+    from noiseproof.training.run_record import RunRecord
+
+EPILOG = """
+[bold]Examples[/bold]
+
+  noiseproof bench
+
+  noiseproof bench digits-table
+
+  noiseproof bench cifar10-table --dry-run
+
+  noiseproof bench cifar10-table --methods anl-ce,apl --noise sym-0.8 --seeds 1 --budget 20m
+
+  noiseproof bench cifar10-table --precision float32 --retry-failed
+
+  noiseproof bench my-grid.toml --set epochs=30 --records results/my-grid.jsonl
+
+  noiseproof bench my-grid.toml --ray auto
+"""
+
+
+def bench(
+    grid: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="GRID", help="A grid's name, or a TOML file; without one, the names are listed."
+        ),
+    ] = None,
+    methods: Annotated[
+        str | None, typer.Option(help="Only these: labels or losses, separated by commas.")
+    ] = None,
+    noise: Annotated[str | None, typer.Option(help="Only these noises, separated by commas.")] = None,
+    seeds: Annotated[str | None, typer.Option(help="These seeds, such as 1,2,3 or 4-8.")] = None,
+    budget: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME", help="Stop in time: 90s, 20m, 1h30m. One seed of every cell comes first."
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what would be trained; needs no data.")
+    ] = False,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="Train runs again that failed before.")
+    ] = False,
+    precision: Annotated[str | None, typer.Option(help="float32, tf32 or bf16.")] = None,
+    device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or cuda:N.")] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="A field of the config, for all runs: epochs=30."),
+    ] = None,
+    part: Annotated[
+        str | None, typer.Option(metavar="I/N", help="Only the I-th of N equal parts, for job arrays.")
+    ] = None,
+    pack: Annotated[int | None, typer.Option(min=1, help="Most runs that train together.")] = None,
+    processes: Annotated[
+        int | None, typer.Option(min=1, help="On a CPU: processes of one thread each; else one a core.")
+    ] = None,
+    folder: Annotated[
+        Path | None, typer.Option(help="Where runs are kept; else NOISEPROOF_RUNS or runs.")
+    ] = None,
+    records: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also add finished runs to this JSON-lines file.")
+    ] = None,
+    ray: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="Train on a Ray cluster: its address, auto, or local."),
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the result.")] = False,
+) -> None:
+    """Train a grid: every method under every noise with every seed."""
+    from noiseproof.datasets import DataError
+
+    if grid is None:
+        _list_grids()
+        return
+    try:
+        chosen, cells = _chosen(grid, methods, noise, seeds, precision, device, set_ or [], part)
+        options = _Options(folder, pack, processes, budget, retry_failed, ray, records, quiet)
+        if dry_run:
+            _tell_plan(chosen, cells, options)
+            return
+        outcome = _train(cells, options)
+    except (ValueError, TypeError, DataError, OSError, ImportError, RuntimeError) as error:
+        typer.echo(f"Error: {error}", err=True)
+        raise typer.Exit(2) from None
+    except KeyboardInterrupt:
+        typer.echo("Stopped at once. Go on with the same command.", err=True)
+        raise typer.Exit(130) from None
+    _tell_outcome(chosen, cells, outcome, options)
+
+
+class _Options:
+    """How to train, as the user said it."""
+
+    def __init__(
+        self,
+        folder: Path | None,
+        pack: int | None,
+        processes: int | None,
+        budget: str | None,
+        retry_failed: bool,
+        ray: str | None,
+        records: Path | None,
+        quiet: bool,
+    ) -> None:
+        from noiseproof.grids.pace import parse_duration
+        from noiseproof.training.store import default_folder
+
+        self.folder = folder or default_folder()
+        self.pack, self.processes, self.retry_failed = pack, processes, retry_failed
+        self.budget = None if budget is None else parse_duration(budget)
+        self.ray, self.records, self.quiet = ray, records, quiet
+
+
+def _list_grids() -> None:
+    from noiseproof import grids
+
+    shipped = [grids.load(name) for name in grids.names()]
+    width = max(len(grid.name) for grid in shipped)
+    for grid in shipped:
+        count = len(grid.methods) * len(grid.noises) * len(grid.seeds)
+        typer.echo(f"{grid.name:{width}}  {count:4} runs  {grid.title}")
+    typer.echo("\nTrain one: noiseproof bench GRID. Look first: noiseproof bench GRID --dry-run.")
+
+
+def _chosen(
+    name: str,
+    methods: str | None,
+    noise: str | None,
+    seeds: str | None,
+    precision: str | None,
+    device: str | None,
+    settings: list[str],
+    part: str | None,
+) -> "tuple[Grid, list[Cell]]":
+    from noiseproof import grids
+
+    said = dict(_setting(text) for text in settings)
+    said |= {key: value for key, value in (("precision", precision), ("device", device)) if value is not None}
+    grid = grids.load(name).narrowed(
+        None if methods is None else _items(methods, "--methods"),
+        None if noise is None else _items(noise, "--noise"),
+        None if seeds is None else _seeds(seeds),
+        said,
+    )
+    cells = grid.cells()
+    if part is not None:
+        first, of = _part(part)
+        cells = cells[first - 1 :: of]
+        if not cells:
+            raise ValueError(f"--part: the grid has fewer runs than {of} parts, so part {first} is empty")
+    return grid, cells
+
+
+def _tell_plan(grid: "Grid", cells: "Sequence[Cell]", options: _Options) -> None:
+    from noiseproof.grids.pace import Clock, in_words
+    from noiseproof.grids.packs import packs_of
+    from noiseproof.grids.runner import cells_to_train, settled
+    from noiseproof.grids.states import states_of
+    from noiseproof.training.store import Store
+
+    largest, processes, hardware = settled(cells, options.pack, options.processes)
+    with Store(options.folder) as store:
+        states = states_of(cells, store)
+        clock = Clock(store.runs(), hardware, processes)
+    width = max(len(cell.method.label) for cell in cells)
+    for state in states:
+        cell = state.cell
+        typer.echo(
+            f"{cell.method.label:{width}}  {cell.noise:9} seed {cell.seed}  {_in_words(state):18}  "
+            f"{cell.config.run_id}"
+        )
+    waiting = cells_to_train(states, options.retry_failed)
+    packs = packs_of(waiting, largest)
+    times = [clock.seconds(each) for each in packs]
+    known = [each for each in times if each is not None]
+    typer.echo(f"\n{grid.title}\n{_counted(states)}.")
+    if not waiting:
+        typer.echo("Nothing to train.")
+    elif len(known) < len(times):
+        typer.echo(
+            f"{len(waiting)} to train in {_many(len(packs), 'pack')}. No estimate of time: no run like these is "
+            "recorded here for this hardware; a first one tells, e.g. with --budget 10m."
+        )
+    else:
+        runs = max(pace.runs for state in waiting if (pace := clock.pace(state.cell.config)) is not None)
+        typer.echo(
+            f"{len(waiting)} to train in {_many(len(packs), 'pack')}: about {in_words(sum(known))} on this "
+            f"machine, by the pace of {_many(runs, 'run')} like these."
+        )
+
+
+def _train(cells: "Sequence[Cell]", options: _Options) -> "Outcome":
+    from noiseproof.grids.display import shown
+    from noiseproof.grids.runner import cells_to_train, run_cells
+    from noiseproof.grids.states import states_of, with_status
+    from noiseproof.training.store import Store
+
+    with Store(options.folder) as store:
+        states = states_of(cells, store)
+        waiting = cells_to_train(states, options.retry_failed)
+        keep = _writer(cells, options)
+        if keep is not None:  # also those that were trained before
+            keep([store.get(state.record.id) for state in with_status(states, "finished") if state.record])
+    if not options.quiet:
+        typer.echo(f"{_counted(states)}; {len(waiting)} to train.")
+    with shown(len(waiting), options.quiet) as display:
+        common: dict[str, Any] = {
+            "folder": options.folder,
+            "largest_pack": options.pack,
+            "budget": options.budget,
+            "retry_failed": options.retry_failed,
+            "display": display,
+            "finished": keep,
+        }
+        if options.ray is not None:
+            from noiseproof.grids.ray_cluster import run_cells_on_ray
+
+            return run_cells_on_ray(cells, address=options.ray, **common)
+        return run_cells(cells, processes=options.processes, **common)
+
+
+def _writer(cells: "Sequence[Cell]", options: _Options) -> "Callable[[Sequence[RunRecord]], None] | None":
+    """What adds finished runs to the file of results, if one is wanted."""
+    if options.records is None:
+        return None
+    from noiseproof.results import write_records
+
+    path, labels = options.records, {cell.config.hash: cell.method.label for cell in cells}
+
+    def write(records: "Sequence[RunRecord]") -> None:
+        write_records(path, records, labels=labels, variant=None)
+
+    return write
+
+
+def _tell_outcome(grid: "Grid", cells: "Sequence[Cell]", outcome: "Outcome", options: _Options) -> None:
+    from noiseproof.grids.states import with_status
+
+    typer.echo(f"\n{grid.title}\n")
+    typer.echo(_table(grid, cells, outcome))
+    for state in with_status(outcome.states, "failed"):
+        cell, record = state.cell, state.record
+        typer.echo(
+            f"Failed: {cell.method.label}, {cell.noise}, seed {cell.seed}: {record.error if record else ''}",
+            err=True,
+        )
+    typer.echo(f"{_counted(outcome.states)}.")
+    if outcome.count("failed"):
+        typer.echo("Failed runs are kept as they are; --retry-failed tries them again.", err=True)
+    typer.echo(f"Report: noiseproof report {grid.name if not _is_file(grid) else 'GRID.toml'} --open")
+    if outcome.stopped == "interrupted":
+        typer.echo("Stopped, nothing lost. Go on with the same command.", err=True)
+        raise typer.Exit(130)
+    if outcome.stopped == "budget":
+        typer.echo("The time is used up, or what is left of it is too short. Go on with the same command.")
+    if outcome.count("failed"):
+        raise typer.Exit(1)
+
+
+def _is_file(grid: "Grid") -> bool:
+    from noiseproof import grids
+
+    return grid.name not in grids.names()
+
+
+def _table(grid: "Grid", cells: "Sequence[Cell]", outcome: "Outcome") -> str:
+    """Mean of the last epoch's accuracy over seeds; how many, where not all."""
+    accuracies: dict[tuple[str, str], list[float]] = {}
+    for state in outcome.states:
+        if state.status == "finished" and state.record is not None and state.record.result is not None:
+            place = state.cell.method.label, state.cell.noise
+            accuracies.setdefault(place, []).append(float(state.record.result["test_accuracy"]))
+    seeds = len({cell.seed for cell in cells})
+    rows = [["", *grid.noises]]
+    for method in grid.methods:
+        row = [method.label]
+        for noise in grid.noises:
+            found = accuracies.get((method.label, noise), [])
+            mean = f"{sum(found) / len(found):.2f}" if found else "–"
+            row.append(mean if len(found) in (0, seeds) else f"{mean} ({len(found)})")
+        rows.append(row)
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = [
+        "  ".join(
+            text.ljust(width) if column == 0 else text.rjust(width)
+            for column, (text, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+    return "\n".join(
+        [*lines, "", f"Test accuracy of the last epoch in percent, mean over {_many(seeds, 'seed')}."]
+    )
+
+
+def _counted(states: "Sequence[CellState]") -> str:
+    said = [_many(len(states), "run")]
+    for status in ("finished", "failed", "begun", "at work", "new"):
+        number = sum(state.status == status for state in states)
+        if number:
+            said.append(f"{number} {status}" + (" elsewhere" if status == "at work" else ""))
+    return f"{said[0]}: {', '.join(said[1:])}"
+
+
+def _in_words(state: "CellState") -> str:
+    if state.status == "begun" and state.record is not None:
+        return f"begun, {state.record.progress.epochs}/{state.cell.config.epochs} epochs"
+    return {"new": "to train", "at work": "at work elsewhere"}.get(state.status, state.status)
+
+
+def _many(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _items(text: str, option: str) -> list[str]:
+    items = [each.strip() for each in text.split(",") if each.strip()]
+    if not items:
+        raise ValueError(f"{option}: expected names separated by commas, got {text!r}")
+    return items
+
+
+def _seeds(text: str) -> list[int]:
+    import re
+
+    seeds: list[int] = []
+    for each in _items(text, "--seeds"):
+        found = re.fullmatch(r"(\d+)(?:-(\d+))?", each)
+        if found is None:
+            raise ValueError(f"--seeds: expected whole numbers such as 1,2,3 or 4-8, got {text!r}")
+        seeds.extend(range(int(found[1]), int(found[2] or found[1]) + 1))
+    if not seeds:
+        raise ValueError(f"--seeds: expected a range that goes up, got {text!r}")
+    return list(dict.fromkeys(seeds))
+
+
+def _part(text: str) -> tuple[int, int]:
+    number, _, of = text.partition("/")
+    if not (number.isdecimal() and of.isdecimal() and 1 <= int(number) <= int(of)):
+        raise ValueError(f"--part: expected I/N with 1 <= I <= N, such as 2/8, got {text!r}")
+    return int(number), int(of)
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    """A field and its value, written as in TOML; a value that is not TOML is a text."""
+    import tomllib
+
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise ValueError(f"--set: expected KEY=VALUE such as epochs=30, got {text!r}")
+    try:
+        return key.strip(), tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        return key.strip(), value

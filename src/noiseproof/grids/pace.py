@@ -1,0 +1,135 @@
+"""How long runs take, learnt from recorded runs that are like them."""
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from noiseproof.grids.states import CellState
+from noiseproof.training.config import Config
+from noiseproof.training.run_record import RunRecord
+
+NEWEST = 24
+"""Like runs that are looked at: what was measured lately tells more than what was measured once."""
+
+STARTING_SECONDS = 5.0
+"""What a pack costs beside its epochs, until one has been measured: data, noise, processes."""
+
+_LIKE = ("dataset", "model", "model_options", "train_size", "batch_size", "image_size", "precision")
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Seconds that an epoch takes, runs side by side counted once.
+
+    Attributes:
+        seconds: of one epoch of one run.
+        runs: how many recorded runs this was learnt from.
+    """
+
+    seconds: float
+    runs: int
+
+
+class Clock:
+    """Estimates times of packs on one machine.
+
+    Args:
+        records: runs that are recorded, without epochs, newest first.
+        hardware: of this machine, as records name it; runs of other machines do not count.
+        side_by_side: processes that share a pack out; 1 on a GPU, where a pack is one process.
+    """
+
+    def __init__(self, records: Iterable[RunRecord], hardware: str, side_by_side: int = 1) -> None:
+        self.hardware, self.side_by_side = hardware, side_by_side
+        self.starting = STARTING_SECONDS
+        self._paces: dict[tuple[str, ...], Pace] = {}
+        self.learn(records)
+
+    def learn(self, records: Iterable[RunRecord]) -> None:
+        """Take in what is recorded now."""
+        like: dict[tuple[str, ...], list[RunRecord]] = {}
+        for record in records:
+            if record.status == "finished" and record.environment.get("hardware") == self.hardware:
+                like.setdefault(_key(record.config), []).append(record)
+        self._paces |= {key: pace_of(found[:NEWEST]) for key, found in like.items()}
+
+    def pace(self, config: Config) -> Pace | None:
+        """The pace of runs like this one, or None where there is no such run."""
+        return self._paces.get(_key(config.as_data()))
+
+    def seconds(self, pack: Sequence[CellState]) -> float | None:
+        """What a pack takes, or None where no like run is recorded."""
+        total = 0.0
+        for state in pack:
+            pace = self.pace(state.cell.config)
+            if pace is None:
+                return None
+            total += pace.seconds * state.epochs_left
+        turns = math.ceil(len(pack) / self.side_by_side) * self.side_by_side
+        return self.starting + total * turns / len(pack)
+
+    def measured(self, pack: Sequence[CellState], wall: float) -> None:
+        """Learn what starting a pack costs from one that is done."""
+        expected = self.seconds(pack)
+        if expected is not None:
+            self.starting = max(1.0, wall - (expected - self.starting))
+
+
+def pace_of(records: Sequence[RunRecord]) -> Pace:
+    """The pace of like runs: the time in which any of them was at work, by the epochs of all.
+
+    Runs of a pack work at the same time, and each one's seconds are those of the whole pack; so overlapping times
+    count once.
+    """
+    spans = sorted(_span(record) for record in records)
+    busy, until = 0.0, -math.inf
+    for start, end in spans:
+        busy += max(0.0, end - max(start, until))
+        until = max(until, end)
+    return Pace(busy / sum(max(1, record.progress.epochs) for record in records), len(records))
+
+
+def parse_duration(text: str) -> float:
+    """Read a duration in seconds.
+
+    >>> parse_duration("20m"), parse_duration("1h30m"), parse_duration("0.5h")
+    (1200.0, 5400.0, 1800.0)
+    """
+    parts = re.findall(r"(\d+(?:\.\d+)?)([smhd])", text.strip().lower())
+    if not parts or "".join(number + unit for number, unit in parts) != text.strip().lower():
+        raise ValueError(f"budget: expected a time such as 90s, 20m, 1h30m or 2d, got {text!r}")
+    seconds = float(sum(float(number) * _UNITS[unit] for number, unit in parts))
+    if seconds <= 0:
+        raise ValueError(f"budget: expected more than no time, got {text!r}")
+    return seconds
+
+
+def in_words(seconds: float) -> str:
+    """A duration as people say it.
+
+    >>> in_words(42), in_words(90), in_words(5400), in_words(200_000)
+    ('42 s', '2 min', '1 h 30 min', '2 d 8 h')
+    """
+    if seconds < 60:
+        return f"{math.ceil(seconds)} s"
+    minutes = round(seconds / 60)
+    if minutes < 60:
+        return f"{minutes} min"
+    if minutes < 24 * 60:
+        return f"{minutes // 60} h {minutes % 60:02} min".replace(" 00 min", "")
+    hours = round(minutes / 60)
+    return f"{hours // 24} d {hours % 24} h".replace(" 0 h", "")
+
+
+def _key(config: Mapping[str, Any]) -> tuple[str, ...]:
+    costs_more = bool(config.get("jacobian")), bool(config.get("gradient_quantiles"))
+    return (*(str(config.get(name)) for name in _LIKE), str(costs_more))
+
+
+def _span(record: RunRecord) -> tuple[float, float]:
+    end = datetime.fromisoformat(record.ended or record.started).timestamp()
+    return end - record.seconds, end
