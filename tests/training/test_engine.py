@@ -129,15 +129,15 @@ def test_a_pack_equals_its_runs_alone(tmp_path):
         assert_same_weights(weights_of(tmp_path / "pack", config), weights_of(tmp_path / "alone", config))
 
 
-def test_taking_turns_equals_one_after_another(tmp_path, monkeypatch):
-    """What a GPU does, on a CPU: the runs of a pack step in turn and never touch one another."""
+def test_side_by_side_equals_one_after_another(tmp_path, monkeypatch):
+    """What a GPU captures, on a CPU: the runs of a pack step together and never touch one another."""
     configs = [small(loss="ce"), small(loss="gce", seed=3, epochs=2)]
     train_pack(configs, folder=tmp_path / "in-line", quiet=True)
-    monkeypatch.setattr(engine_module, "_one_by_one", engine_module._take_turns)
-    train_pack(configs, folder=tmp_path / "in-turn", quiet=True)
+    monkeypatch.setattr(engine_module, "can_capture", lambda runs: True)
+    train_pack(configs, folder=tmp_path / "together", quiet=True)
     for config in configs:
         assert_same_weights(
-            weights_of(tmp_path / "in-line", config), weights_of(tmp_path / "in-turn", config)
+            weights_of(tmp_path / "in-line", config), weights_of(tmp_path / "together", config)
         )
 
 

@@ -22,7 +22,7 @@ def logits_for(predicted, classes=3, confidence=4.0):
 def add(meters, step, indices, logits, given, flipped, norm=ONE):
     given, flipped = torch.tensor(given), torch.tensor(flipped)
     loss = meters.loss(logits, given)
-    meters.add(step, torch.tensor(indices), logits, given, flipped, loss, norm)
+    meters.add(step, torch.tensor(indices), logits, given, flipped, loss[None], norm[None])
     return loss.item()
 
 
@@ -183,6 +183,29 @@ class TestTrouble:
         add(meters, 0, [0], logits, [1], [False])
         first, *_ = part_names(meters.loss)
         assert meters.trouble() == f"at step 1, in the part {first} of the loss"
+
+
+@pytest.mark.parametrize("name", ["ce", "anl-ce", "anl-ce*", "sce"])
+def test_many_steps_at_once_are_the_steps_one_by_one(name):
+    """As a captured epoch adds them: three whole batches and a smaller last one."""
+    random = torch.Generator().manual_seed(2)
+    logits, given = torch.randn(28, 5, generator=random), torch.randint(5, (28,), generator=random)
+    flipped, indices = torch.rand(28, generator=random) < 0.4, torch.randperm(28, generator=random)
+    losses, norms = torch.rand(4, generator=random), torch.rand(4, generator=random)
+    norms[2] = torch.inf
+    single, together = (meters_of(name, samples=28, classes=5, spread=True) for _ in range(2))
+    for step in range(4):
+        rows = slice(8 * step, 8 * step + 8)
+        one = slice(step, step + 1)
+        single.add(step, indices[rows], logits[rows], given[rows], flipped[rows], losses[one], norms[one])
+    together.add(0, indices, logits, given, flipped, losses, norms, batch_size=8)
+    assert (
+        together.trouble()
+        == single.trouble()
+        == ("at step 3, in the gradient, though the loss itself was finite")
+    )
+    for key, value in single.state.items():
+        assert together.state[key].numpy() == pytest.approx(value.numpy(), rel=1e-6), key
 
 
 def test_a_state_restored_goes_on_where_it_was():

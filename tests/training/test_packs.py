@@ -5,7 +5,7 @@ import multiprocessing
 import pytest
 import torch
 
-from noiseproof.training import Config, Interrupted, resolve, train, train_pack
+from noiseproof.training import Config, Interrupted, NotFiniteError, resolve, train, train_pack
 from noiseproof.training import data as data_room
 from noiseproof.training import engine as engine_module
 from noiseproof.training.store import Store
@@ -35,12 +35,12 @@ def small(**changes):
 
 
 def test_every_run_of_a_pack_that_is_stopped_saves_its_last_step(tmp_path, monkeypatch):
-    """As on a GPU, where the runs of a pack step in turn."""
+    """As on a GPU, where the runs of a pack step side by side; sums of an epoch may be added in another order."""
     configs = [small(loss="ce"), small(loss="gce", seed=2), small(loss="anl-ce*", seed=3)]
     train_pack(configs, folder=tmp_path / "whole", quiet=True)
-    monkeypatch.setattr(engine_module, "_one_by_one", engine_module._take_turns)
+    monkeypatch.setattr(engine_module, "can_capture", lambda runs: True)
     with monkeypatch.context() as patch:
-        patch.setattr(engine_module, "Interruption", lambda: StopAfter(10))
+        patch.setattr(engine_module, "Interruption", lambda: StopAfter(7))
         with pytest.raises(Interrupted, match="digits-sym-0.4"):
             train_pack(configs, folder=tmp_path / "parts", quiet=True)
     with Store(tmp_path / "parts") as store:
@@ -50,11 +50,56 @@ def test_every_run_of_a_pack_that_is_stopped_saves_its_last_step(tmp_path, monke
     train_pack(configs, folder=tmp_path / "parts", quiet=True)
     with Store(tmp_path / "whole") as whole, Store(tmp_path / "parts") as parts:
         for config in configs:
-            first, second = (
-                [{**epoch, "seconds": 0} for epoch in store.get(config.run_id).epochs]
-                for store in (whole, parts)
-            )
-            assert first == second
+            for first, second in zip(
+                whole.get(config.run_id).epochs, parts.get(config.run_id).epochs, strict=True
+            ):
+                assert first.keys() == second.keys()
+                for key in first.keys() - {"seconds"}:
+                    assert second[key] == pytest.approx(first[key], rel=1e-6), key
+
+
+def test_runs_that_stand_at_different_steps_catch_up_and_go_on_together(tmp_path, monkeypatch):
+    monkeypatch.setattr(engine_module, "can_capture", lambda runs: True)
+    configs = [small(loss="ce"), small(loss="gce", seed=2)]
+    train_pack(configs, folder=tmp_path / "whole", quiet=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(engine_module, "Interruption", lambda: StopAfter(3))
+        with pytest.raises(Interrupted):
+            train(configs[0], folder=tmp_path / "parts", quiet=True)
+    records = train_pack(configs, folder=tmp_path / "parts", quiet=True)
+    with Store(tmp_path / "whole") as whole:
+        assert [record.result for record in records] == [whole.get(c.run_id).result for c in configs]
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_a_run_that_fails_does_not_stop_the_others(tmp_path, monkeypatch, together):
+    monkeypatch.setattr(engine_module, "can_capture", lambda runs: together)
+    bad = small(loss="ce", learning_rate=1e30, clip_norm=0.0)
+    configs = [bad, small(loss="gce", seed=2)]
+    failed, finished = train_pack(configs, folder=tmp_path / "kept", quiet=True, keep_going=True)
+    assert (failed.status, finished.status) == ("failed", "finished")
+    assert "not a finite number in epoch 1 at step" in failed.error
+    with pytest.raises(NotFiniteError, match="not a finite number"):
+        train_pack(configs, folder=tmp_path / "raised", quiet=True)
+    with Store(tmp_path / "raised") as store:
+        assert store.get(configs[1].run_id).result == finished.result
+
+
+def test_a_pack_that_needs_too_much_memory_goes_in_halves(tmp_path, monkeypatch, capsys):
+    """The error is real in type only: a CPU has no such memory to run out of."""
+    usual = engine_module._train_runs
+
+    def two_at_most(runs, *more):
+        if len(runs) > 2:
+            raise torch.cuda.OutOfMemoryError("CUDA out of memory")
+        usual(runs, *more)
+
+    monkeypatch.setattr(engine_module, "can_capture", lambda runs: True)
+    monkeypatch.setattr(engine_module, "_train_runs", two_at_most)
+    configs = [small(loss="ce", epochs=1, seed=seed) for seed in range(5)]
+    records = train_pack(configs, folder=tmp_path)
+    assert [record.status for record in records] == ["finished"] * 5
+    assert "5 runs at once need more memory than the GPU has: 3 at a time" in capsys.readouterr().out
 
 
 def test_a_pack_of_seeds_on_part_of_the_data_equals_its_runs_alone(tmp_path):
@@ -74,11 +119,11 @@ def test_a_pack_shares_its_precision():
 
 def test_switches_of_torch_are_left_as_they_were(tmp_path, monkeypatch):
     seen = []
-    usual = engine_module._one_by_one
+    usual = engine_module._train_together
     monkeypatch.setattr(
         engine_module,
-        "_one_by_one",
-        lambda runs: (seen.append(torch.backends.cuda.matmul.allow_tf32), usual(runs)),
+        "_train_together",
+        lambda *all_of_it: (seen.append(torch.backends.cuda.matmul.allow_tf32), usual(*all_of_it)),
     )
     for before in (True, False):
         torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = before

@@ -123,14 +123,24 @@ class Jacobian:
         checks.non_negative("strength", self.strength)
         checks.positive_integer("projections", self.projections)
 
-    def penalty(self, logits: Tensor, inputs: Tensor, generator: torch.Generator | None = None) -> Tensor:
+    def penalty(
+        self,
+        logits: Tensor,
+        inputs: Tensor,
+        generator: torch.Generator | None = None,
+        *,
+        directions: Tensor | None = None,
+    ) -> Tensor:
         """Penalty to add to the loss; ``inputs`` must require gradients before the forward pass.
 
         Args:
             logits: (N, K, …), computed from ``inputs``.
             inputs: (N, …).
             generator: where the random directions come from; on the logits' device.
+            directions: (N, K, …) normal numbers drawn beforehand, for the first projection.
         """
+        if directions is not None and self.projections != 1:
+            raise ValueError(f"directions: expected one projection, got {self.projections}; leave them out")
         if not inputs.requires_grad:
             raise ValueError(
                 "inputs: expected a tensor that requires gradients; call inputs.requires_grad_() before the "
@@ -139,8 +149,10 @@ class Jacobian:
         size = logits[0].numel()
         total = logits.new_zeros((), dtype=torch.promote_types(logits.dtype, torch.float32))
         for _ in range(self.projections):
-            direction = torch.randn(
-                logits.shape, dtype=logits.dtype, device=logits.device, generator=generator
+            direction = (
+                torch.randn(logits.shape, dtype=logits.dtype, device=logits.device, generator=generator)
+                if directions is None
+                else directions.to(logits.dtype)
             )
             length = torch.linalg.vector_norm(direction.flatten(1), dim=1)
             direction = direction / length.view(-1, *[1] * (logits.ndim - 1))

@@ -1,11 +1,11 @@
 """The training engine: one loop, for a run alone and for a pack of runs side by side.
 
 A **pack** is a list of runs that share data, network and batch size, and differ in loss, noise, seed and
-hyper-parameters. Each run is a generator that yields after every step; a pack takes them in turn on a GPU, and
-one after another on a CPU, where taking turns would only spoil the cache.
+hyper-parameters. On a GPU they step side by side (:mod:`noiseproof.training.captured`), on a CPU one after another,
+where taking turns would only spoil the cache.
 """
 
-import time
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -13,20 +13,21 @@ from typing import Any
 
 import torch
 
-from noiseproof.training import progress as progress_room
-from noiseproof.training import ranks
+from noiseproof.training import progress, ranks
+from noiseproof.training.books import Books
+from noiseproof.training.captured import SideBySide, can_capture
 from noiseproof.training.config import Config
-from noiseproof.training.data import TrainingData, label_marginals, load_data
-from noiseproof.training.environment import choose_device, describe
+from noiseproof.training.data import TrainingData, load_data
+from noiseproof.training.environment import choose_device
 from noiseproof.training.interruption import Interrupted, Interruption
 from noiseproof.training.processes import train_in_processes
-from noiseproof.training.run import Run
+from noiseproof.training.run import EpochEnd, NotFiniteError, Run
 from noiseproof.training.run_lock import locked
-from noiseproof.training.sinks import Sink, open_sinks
+from noiseproof.training.sinks import open_sinks
+from noiseproof.training.stepwise import Stepwise
 from noiseproof.training.store import RunRecord, Store, default_folder
 
-CHECK_EVERY = 50
-"""Steps between looks at whether the loss is still finite on a GPU, where looking costs a wait."""
+__all__ = ["NotFiniteError", "train", "train_pack"]
 
 SHARED_BY_A_PACK = (
     "dataset",
@@ -38,10 +39,6 @@ SHARED_BY_A_PACK = (
     "device",
     "precision",
 )
-
-
-class NotFiniteError(RuntimeError):
-    """The loss or its gradient became infinite or NaN."""
 
 
 def train(config: Config, *, folder: Path | None = None, **options: Any) -> RunRecord:
@@ -63,10 +60,12 @@ def train_pack(
     sinks: Sequence[str] = (),
     data: TrainingData | None = None,
     processes: int = 1,
+    keep_going: bool = False,
 ) -> list[RunRecord]:
     """Train configs that share data, network and batch size; side by side on a GPU.
 
-    A config that is recorded as finished is not trained again; one that was interrupted goes on.
+    A config that is recorded as finished is not trained again; one that was interrupted goes on. A run that fails
+    does not stop the others: its error is recorded, and raised when they are done.
 
     Args:
         configs: what to compute.
@@ -76,6 +75,7 @@ def train_pack(
         data: data that is loaded already; loaded by the config's name otherwise.
         processes: on a CPU, share the runs out among so many processes of one thread each. The calling script
             must then be importable (``if __name__ == "__main__":``), as :mod:`multiprocessing` asks.
+        keep_going: return the records of runs that failed among the others instead of raising their error.
     """
     _check_pack(configs)
     folder = folder or default_folder()
@@ -87,7 +87,7 @@ def train_pack(
         if device.type == "cpu" and data is None and ranks.count() == 1:
             processes = min(processes, len(waiting))
             if processes > 1:
-                train_in_processes(waiting, folder, processes, quiet, sinks)
+                train_in_processes(waiting, folder, processes, quiet, sinks, keep_going)
                 waiting = []
         if waiting:
             for config in waiting:
@@ -96,79 +96,109 @@ def train_pack(
             data = data or load_data(waiting[0], device)
             interruption = stack.enter_context(Interruption())
             stack.enter_context(_gpu_arithmetic(configs[0].precision == "tf32"))
-            shown = stack.enter_context(progress_room.shown(quiet or not ranks.is_first()))
+            shown = stack.enter_context(progress.shown(quiet or not ranks.is_first()))
             opened = open_sinks(sinks, folder) if ranks.is_first() else []
             for sink in opened:
                 stack.callback(sink.close)
-            runs = [_training(config, data, folder, store, shown, opened, interruption) for config in waiting]
-            _take_turns(runs) if device.type == "cuda" and data.images is not None else _one_by_one(runs)
+            books = Books(folder, store, shown, opened)
+            _train_together(waiting, data, books, interruption)
+            if books.failed and not keep_going:
+                raise next(iter(books.failed.values()))
         ranks.wait()
-        return [store.get(store.find(config.hash)[0].id) for config in configs]
+        return [_record_of(config, store) for config in configs]
 
 
-def _training(
-    config: Config,
-    data: TrainingData,
-    folder: Path,
-    store: Store,
-    shown: progress_room.Progress,
-    sinks: Sequence[Sink],
-    interruption: Interruption,
-) -> Iterator[None]:
-    """Train one run from where it stands to its last epoch, yielding after every step."""
-    run = Run(config, data)
-    run_id, path = config.run_id, folder / config.run_id
-    if (path / "checkpoint.pt").exists():
-        run.restore(path / "checkpoint.pt")
-    books = _Books(run_id, path, store, shown, sinks, ranks.is_first())
-    books.begin(run)
+def _record_of(config: Config, store: Store) -> RunRecord:
+    finished = store.find(config.hash)
+    return store.get(finished[0].id if finished else config.run_id)
+
+
+def _train_together(
+    configs: Sequence[Config], data: TrainingData, books: Books, interruption: Interruption
+) -> None:
+    """Train runs from where they stand to their last epochs: side by side if they can be captured.
+
+    Where they take more memory than the GPU has, they go in two halves, one after the other.
+    """
+    runs: list[Run] = []
     try:
-        started = time.perf_counter()
-        while run.epoch < config.epochs:
-            run.network.train()
-            learning_rate = config.learning_rate_at(run.epoch)
-            for step, images, indices in run.batches.epoch(run.epoch, run.step):
-                run.step = step
-                run.train_step(images, indices, learning_rate)
-                run.step = step + 1
-                if run.device.type == "cpu" or run.step % CHECK_EVERY == 0:
-                    _require_finite(run)
-                if ranks.any_says(interruption.requested, run.device):
-                    run.meters.sum_over_ranks()
-                    books.interrupt(run)
-                    raise Interrupted(run_id)
-                shown.step(run_id, run.epoch, run.step / run.batches.steps)
-                yield
-            _require_finite(run)
-            metrics = _metrics_of_epoch(run, learning_rate)
-            seconds, started = time.perf_counter() - started, time.perf_counter()
-            run.epoch, run.step, run.meters = run.epoch + 1, 0, run.fresh_meters()
-            books.end_epoch(run, metrics, seconds)
-        books.finish(run)
-    except (NotFiniteError, torch.cuda.OutOfMemoryError) as error:
-        books.fail(str(error))
-        raise
+        for config in configs:
+            runs.append(_opened(config, data, books))
+        if can_capture(runs):
+            _train_runs(runs, SideBySide, books, interruption)
+        else:
+            for run in runs:
+                _train_runs([run], Stepwise, books, interruption)
+        return
+    except torch.cuda.OutOfMemoryError as error:
+        if len(configs) == 1:
+            books.fail(configs[0].run_id, error)
+            return
     finally:
-        run.close()
+        for run in runs:
+            run.close()
+    half = -(-len(configs) // 2)
+    books.shown.say(f"{len(configs)} runs at once need more memory than the GPU has: {half} at a time, then")
+    runs.clear()
+    torch.cuda.empty_cache()
+    for part in (configs[:half], configs[half:]):
+        waiting = [config for config in part if not books.is_over(config.run_id)]
+        if waiting:
+            _train_together(waiting, data, books, interruption)
 
 
-def _metrics_of_epoch(run: Run, learning_rate: float) -> dict[str, Any]:
-    run.meters.sum_over_ranks()
-    metrics = run.meters.metrics(run.labels.flipped)
-    metrics["learning_rate"] = learning_rate
-    last = run.epoch + 1 == run.config.epochs
-    if last or (run.epoch + 1) % run.config.evaluate_every == 0:
-        metrics["test_accuracy"] = run.test_accuracy()
-    return metrics
+def _opened(config: Config, data: TrainingData, books: Books) -> Run:
+    run = Run(config, data)
+    checkpoint = books.folder / config.run_id / "checkpoint.pt"
+    if checkpoint.exists():
+        run.restore(checkpoint)
+    books.begin(run)
+    if run.epoch == config.epochs:  # stopped after its last epoch, before it was called finished
+        books.finish(run)
+    return run
 
 
-def _require_finite(run: Run) -> None:
-    trouble = run.meters.trouble()
-    if trouble is not None:
-        raise NotFiniteError(
-            f"not a finite number in epoch {run.epoch + 1} {trouble}. The last good checkpoint is kept. Try a "
-            f"smaller learning rate (now {run.config.learning_rate_at(run.epoch):g}), clip_norm, or float32."
-        )
+def _train_runs(
+    runs: list[Run],
+    stepper: type[SideBySide] | type[Stepwise],
+    books: Books,
+    interruption: Interruption,
+) -> None:
+    """Train runs together, an epoch at a time; what an epoch leaves to be written is written during the next."""
+    late: deque[EpochEnd] = deque()
+    way, stepped = stepper(runs), runs
+    while going := [run for run in runs if not books.is_over(run.config.run_id) and not run.is_done]:
+        for together in _at_the_same_step(going):
+            if together != stepped:
+                way, stepped = stepper(together), together
+            try:
+                for _ in way.epoch():
+                    books.show_step(together)
+                    if late:
+                        books.end_epoch(late.popleft())
+                    if ranks.any_says(interruption.requested, together[0].device):
+                        way.pause()
+                        _write_down(late, books)
+                        books.interrupt(going)
+                        raise Interrupted(going[0].config.run_id)
+                late.extend(way.end_epoch())
+            except (
+                NotFiniteError
+            ) as error:  # of a run alone; those side by side are looked at when written down
+                books.fail(together[0].config.run_id, error)
+            if not way.works_ahead:
+                _write_down(late, books)
+    _write_down(late, books)
+
+
+def _write_down(late: deque[EpochEnd], books: Books) -> None:
+    while late:
+        books.end_epoch(late.popleft())
+
+
+def _at_the_same_step(runs: Sequence[Run]) -> list[list[Run]]:
+    """Runs that can go in lockstep; those that were stopped in mid-epoch first finish that epoch."""
+    return [[run for run in runs if run.step == step] for step in sorted({run.step for run in runs})]
 
 
 @contextmanager
@@ -184,28 +214,6 @@ def _gpu_arithmetic(tf32: bool) -> Iterator[None]:
         matmul.allow_tf32, cudnn.allow_tf32, cudnn.benchmark = before
 
 
-def _one_by_one(runs: Sequence[Iterator[None]]) -> None:
-    for run in runs:
-        for _ in run:
-            pass
-
-
-def _take_turns(runs: Sequence[Iterator[None]]) -> None:
-    """Let the runs step in turn; when asked to stop, each finishes its step and saves before the first tells."""
-    going, stopped = list(runs), None
-    while going:
-        for run in list(going):
-            try:
-                next(run)
-            except StopIteration:
-                going.remove(run)
-            except Interrupted as interrupted:
-                stopped = stopped or interrupted
-                going.remove(run)
-    if stopped is not None:
-        raise stopped
-
-
 def _check_pack(configs: Sequence[Config]) -> None:
     if not configs:
         raise ValueError("configs: expected at least one, got none")
@@ -215,101 +223,3 @@ def _check_pack(configs: Sequence[Config]) -> None:
             raise ValueError(f"configs: a pack shares its {name}, got {', '.join(sorted(values))}")
     if len({config.hash for config in configs}) < len(configs):
         raise ValueError("configs: the same config stands twice in the pack")
-
-
-class _Books:
-    """What is written down of a run while it goes: record, checkpoint, weights, progress, sinks."""
-
-    def __init__(
-        self,
-        run_id: str,
-        folder: Path,
-        store: Store,
-        shown: progress_room.Progress,
-        sinks: Sequence[Sink],
-        writes: bool,
-    ) -> None:
-        self.run_id, self.folder, self.store = run_id, folder, store
-        self.shown, self.sinks, self.writes = shown, sinks, writes
-
-    def begin(self, run: Run) -> None:
-        summary = run.labels.summary | {
-            "label_marginals": label_marginals(run.labels.given, run.data.num_classes)
-        }
-        if self.writes:
-            config = run.config.as_data()
-            environment = describe(run.device)
-            if run.weights_report is not None:
-                environment["weights"] = str(run.weights_report)
-            self.store.begin(self.run_id, config, run.config.hash, environment, summary)
-            for sink in self.sinks:
-                sink.begin(self.run_id, config)
-        self.shown.begin(self.run_id, run.config.epochs, run.epoch)
-        if run.weights_report is not None:
-            self.shown.say(f"{self.run_id}: started from {run.weights_report}")
-
-    def end_epoch(self, run: Run, metrics: dict[str, Any], seconds: float) -> None:
-        if self.writes:
-            # The record first: a run killed in between repeats the epoch and replaces its record.
-            self.store.record_epoch(self.run_id, run.epoch - 1, metrics, seconds)
-            run.save(self.folder / "checkpoint.pt")
-            for sink in self.sinks:
-                sink.epoch(self.run_id, run.epoch - 1, metrics)
-        self.shown.epoch(self.run_id, run.epoch - 1, metrics)
-
-    def interrupt(self, run: Run) -> None:
-        if self.writes:
-            run.save(self.folder / "checkpoint.pt")
-            self.store.interrupt(self.run_id)
-            for sink in self.sinks:
-                sink.end(self.run_id, None)
-        self.shown.end(self.run_id, f"interrupted; go on with: noiseproof train --resume {self.run_id}")
-
-    def fail(self, error: str) -> None:
-        if self.writes:
-            self.store.fail(self.run_id, error)
-            for sink in self.sinks:
-                sink.end(self.run_id, None)
-        self.shown.end(self.run_id, "failed")
-
-    def finish(self, run: Run) -> None:
-        from noiseproof import models
-
-        if self.writes:
-            epochs = self.store.get(self.run_id).epochs
-            tested = [
-                (m["test_accuracy"], i) for i, m in enumerate(epochs) if m.get("test_accuracy") is not None
-            ]
-            best, best_epoch = max(tested, key=lambda each: each[0])  # the first of several equal ones
-            result = {
-                "test_accuracy": epochs[-1]["test_accuracy"],
-                "best_test_accuracy": best,
-                "best_epoch": best_epoch + 1,
-                "held_out": run.data.held_out,
-            }
-            model = run.average.model if run.average is not None else run.model
-            models.save_weights(model, self.folder / "weights.safetensors")
-            self._write_description(run)
-            self.store.finish(self.run_id, result)
-            for sink in self.sinks:
-                sink.end(self.run_id, result)
-        self.shown.end(self.run_id, "finished")
-
-    def _write_description(self, run: Run) -> None:
-        """What a user of the weights must know: classes, normalisation, input size."""
-        import json
-
-        from noiseproof.training.predict import fit_as_data
-
-        channels, height, width = run.data.image_shape
-        description = {
-            "model": run.config.model,
-            "model_options": dict(run.config.model_options),
-            "class_names": list(run.data.train.class_names),
-            "mean": list(run.data.recipe.mean),
-            "std": list(run.data.recipe.std),
-            "input": {"channels": channels, "height": height, "width": width},
-            "fit": fit_as_data(run.data.recipe.test_fit),
-            "dataset": run.config.dataset,
-        }
-        (self.folder / "model.json").write_text(json.dumps(description, indent=2, ensure_ascii=False))

@@ -1,12 +1,14 @@
 """What an epoch adds up, on the device, without ever making it wait."""
 
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.func import vmap
 
 from noiseproof.losses import P_MIN
-from noiseproof.losses.calculus import WeightedSum
+from noiseproof.losses.calculus import Term, WeightedSum
 from noiseproof.losses.evaluate import log_probabilities
 from noiseproof.losses.labels import IndexLabels
 from noiseproof.losses.module import RobustLoss
@@ -73,42 +75,76 @@ class EpochMeters:
     @torch.no_grad()
     def add(
         self,
-        step: int,
+        first_step: int,
         indices: Tensor,
         logits: Tensor,
         given: Tensor,
         flipped: Tensor,
-        loss: Tensor,
-        norm: Tensor,
+        losses: Tensor,
+        norms: Tensor,
+        *,
+        batch_size: int | None = None,
         share: float = 1.0,
     ) -> None:
-        """Add one step, of which these samples are a ``share``, the rest being other processes'."""
+        """Add one step or several.
+
+        Args:
+            first_step: number of the first of them in the epoch.
+            indices: of the samples (N,), step after step.
+            logits: (N, K, …).
+            given: labels (N, …).
+            flipped: where they are known to be wrong (N, …).
+            losses: mean loss of each step (S,).
+            norms: norm of each step's gradient (S,).
+            batch_size: samples of each step but the last, which may have fewer.
+            share: of the steps' samples that are these, the rest being other processes'.
+        """
         state = self.state
-        log_p = log_probabilities(logits.detach())
+        log_p = log_probabilities(logits)
         right = log_p.argmax(1) == given
-        state["samples"] += len(given)
+        state["samples"] += given.numel()
         state["flipped"] += flipped.sum()
         state["correct_on_clean"] += (right & ~flipped).sum()
         state["correct_on_flipped"] += (right & flipped).sum()
-        values = torch.stack([loss.detach().double(), *self._part_values(log_p, given)])
-        state["loss"] += share * values[0]
-        state["parts"] += share * values[1:]
-        state["gradient_norm"] += norm.double()
-        state["largest_gradient_norm"].copy_(torch.maximum(state["largest_gradient_norm"], norm.double()))
-        state["steps"] += 1
-        state["predicted"] += log_p.exp().sum(0).double()
-        bad = ~(torch.isfinite(loss.detach()) & torch.isfinite(norm))
-        first = (state["first_bad_step"] < 0) & bad
-        state["first_bad_step"].copy_(torch.where(first, step, state["first_bad_step"]))
+        size = batch_size or len(given)
+        steps = torch.stack([losses.double(), *self._part_means(log_p, given, size)])
+        state["loss"] += share * steps[0].sum()
+        state["parts"] += share * steps[1:].sum(1)
+        state["gradient_norm"] += norms.double().sum()
+        state["largest_gradient_norm"].copy_(
+            torch.maximum(state["largest_gradient_norm"], norms.double().amax())
+        )
+        state["steps"] += len(losses)
+        state["predicted"] += log_p.exp().sum([d for d in range(log_p.ndim) if d != 1]).double()
+        bad = ~(torch.isfinite(losses) & torch.isfinite(norms))
+        where = bad.to(torch.int64).argmax()
+        first = (state["first_bad_step"] < 0) & bad.any()
+        state["first_bad_step"].copy_(torch.where(first, first_step + where, state["first_bad_step"]))
+        values = steps.index_select(1, where[None]).squeeze(1)
         state["first_bad_values"].copy_(torch.where(first, values, state["first_bad_values"]))
         if self.spread:
             state["pulls"][indices] = strongest_pull(log_p, given).to(state["pulls"].dtype)
 
-    def _part_values(self, log_p: Tensor, given: Tensor) -> list[Tensor]:
+    def _part_means(self, log_p: Tensor, given: Tensor, batch_size: int) -> list[Tensor]:
+        """Mean of each part of the loss in each step (S,)."""
         if not isinstance(self.loss.term, WeightedSum):
             return []
-        labels = IndexLabels(given, torch.ones_like(given, dtype=torch.bool), None)
-        return [term.per_sample(log_p, labels).mean().double() for _, term in self.loss.term.parts]
+
+        def mean(term: Term, log_p: Tensor, given: Tensor) -> Tensor:
+            labels = IndexLabels(given, torch.ones_like(given, dtype=torch.bool), None)
+            return term.per_sample(log_p, labels).mean()
+
+        if len(given) <= batch_size:
+            return [mean(term, log_p, given)[None].double() for _, term in self.loss.term.parts]
+        whole = len(given) // batch_size * batch_size
+        by_step = [each[:whole].reshape(-1, batch_size, *each.shape[1:]) for each in (log_p, given)]
+        means = []
+        for _, term in self.loss.term.parts:
+            found = [vmap(partial(mean, term))(*by_step)]
+            if whole < len(given):
+                found.append(mean(term, log_p[whole:], given[whole:])[None])
+            means.append(torch.cat(found).double())
+        return means
 
     def sum_over_ranks(self) -> None:
         """Put together what all processes added; afterwards each holds the whole."""
@@ -162,7 +198,8 @@ class EpochMeters:
         return metrics
 
     def _pulls_seen(self, which: Tensor) -> Tensor:
-        pulls = self.state["pulls"][which]
+        pulls = self.state["pulls"]
+        pulls = pulls[which.to(pulls.device)]
         return pulls[pulls != NOT_SEEN]
 
 

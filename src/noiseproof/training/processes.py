@@ -20,7 +20,12 @@ def available_cores() -> int:
 
 
 def train_in_processes(
-    configs: Sequence[Config], folder: Path, processes: int, quiet: bool, sinks: Sequence[str]
+    configs: Sequence[Config],
+    folder: Path,
+    processes: int,
+    quiet: bool,
+    sinks: Sequence[str],
+    keep_going: bool = False,
 ) -> None:
     """Share configs out among processes and wait for all; the first that fails ends with its error.
 
@@ -31,7 +36,10 @@ def train_in_processes(
     context = multiprocessing.get_context("spawn")  # torch's threads do not survive a fork
     errors = context.SimpleQueue()
     workers = [
-        context.Process(target=_work, args=(list(configs[i::processes]), folder, quiet, list(sinks), errors))
+        context.Process(
+            target=_work,
+            args=(list(configs[i::processes]), folder, quiet, list(sinks), keep_going, errors),
+        )
         for i in range(processes)
     ]
     with Interruption() as interruption:
@@ -58,13 +66,15 @@ def train_in_processes(
         )
 
 
-def _work(configs: list[Config], folder: Path, quiet: bool, sinks: list[str], errors: object) -> None:
+def _work(
+    configs: list[Config], folder: Path, quiet: bool, sinks: list[str], keep_going: bool, errors: object
+) -> None:
     import torch
 
     from noiseproof.training.engine import train_pack
 
     torch.set_num_threads(1)
     try:
-        train_pack(configs, folder=folder, quiet=quiet, sinks=sinks)
+        train_pack(configs, folder=folder, quiet=quiet, sinks=sinks, keep_going=keep_going)
     except Exception as error:  # the parent raises it again
         errors.put(error)  # type: ignore[attr-defined]

@@ -1,6 +1,7 @@
 """One run: its network, optimiser, loss and labels, and the state that a checkpoint holds."""
 
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,13 @@ from noiseproof import models
 from noiseproof.losses import L1, Jacobian, create
 from noiseproof.training import checkpoint, ranks
 from noiseproof.training.config import Config
-from noiseproof.training.data import Batches, TrainingData, give_labels, test_batches
+from noiseproof.training.data import Batches, TrainingData, give_labels
 from noiseproof.training.meters import EpochMeters
 from noiseproof.training.streams import generator, stream_seed
 
-EVALUATION_BATCH = 1000
+
+class NotFiniteError(RuntimeError):
+    """The loss or its gradient became infinite or NaN."""
 
 
 class Run:
@@ -49,6 +52,7 @@ class Run:
         self.batches = Batches(config, data)
         self.epoch = self.step = 0
         self.meters = self.fresh_meters()
+        self._moment: Moment = moment(self.device)
 
     def _wrapped(self) -> nn.Module:
         network: nn.Module = self.model
@@ -78,52 +82,100 @@ class Run:
         with torch.autocast(self.device.type, torch.bfloat16) if half else nullcontext():
             yield
 
-    def train_step(self, images: Tensor, indices: Tensor, learning_rate: float) -> None:
+    def begin_epoch(self) -> None:
+        """Set what holds for a whole epoch."""
+        self.network.train()
+        learning_rate = self.config.learning_rate_at(self.epoch)
+        for group in self.optimizer.param_groups:
+            if isinstance(group["lr"], Tensor):  # a number would be frozen into a captured step
+                group["lr"].fill_(learning_rate)
+            else:
+                group["lr"] = learning_rate
+
+    def train_step(self, images: Tensor, indices: Tensor) -> None:
         """One step of the optimiser on a global batch; each process takes its own rows of it."""
         rows = slice(ranks.number(), None, ranks.count())
         share = len(indices[rows]) / len(indices)
         images, indices = images[rows].contiguous(memory_format=torch.channels_last), indices[rows]
-        given = self.labels.given[indices]
+        given, flipped = self.labels.given[indices], self.labels.flipped[indices]
+        directions = None
         if self.config.jacobian:
+            random = generator(self.device, self.config.seed, "projection", self.epoch, self.step)
+            shape = (len(indices), self.data.num_classes)
+            directions = torch.randn(shape, device=self.device, generator=random)
+        with self._dropout_of_this_step():
+            logits, loss, norm = self.optimize(images, given, directions, share * ranks.count())
+        self.meters.add(self.step, indices, logits, given, flipped, loss[None], norm[None], share=share)
+
+    def optimize(
+        self, images: Tensor, given: Tensor, directions: Tensor | None = None, weight: float = 1.0
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Change the weights by one batch; returns logits, loss and the gradient's norm before clipping.
+
+        Nothing here looks at a value or asks the host for anything but to launch it, so that a GPU can capture
+        the whole of it.
+
+        Args:
+            images: (N, C, H, W), channels last.
+            given: labels (N,).
+            directions: of the Jacobian's projection, (N, K).
+            weight: of this batch among those of all processes, where they are uneven.
+        """
+        if directions is not None:
             images.requires_grad_()
         with self.precision():
             logits = self.network(images)
         loss = self.loss(logits, given)
         total = loss
-        if self.config.jacobian:
-            random = generator(self.device, self.config.seed, "projection", self.epoch, self.step)
-            total = total + self.jacobian.penalty(logits, images, random)
-        if ranks.count() > 1:  # uneven rows, even weight for each sample
-            total = total * (share * ranks.count())
+        if directions is not None:
+            total = total + self.jacobian.penalty(logits, images, directions=directions)
         self.optimizer.zero_grad(set_to_none=True)
-        total.backward()
+        (total if weight == 1.0 else weight * total).backward()
         self.l1.add_to_gradients(self.model.parameters())
-        limit = self.config.clip_norm or float("inf")
-        norm = nn.utils.clip_grad_norm_(self.model.parameters(), limit)
-        for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate
+        norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip_norm or float("inf"))
         self.optimizer.step()
         if self.average is not None:
             self.average.update(self.model)
-        flipped = self.labels.flipped[indices]
-        self.meters.add(self.step, indices, logits, given, flipped, loss, norm, share)
+        return logits.detach(), loss.detach(), norm
+
+    @contextmanager
+    def _dropout_of_this_step(self) -> Iterator[None]:
+        """Torch's own dropout draws from the global stream: for the step it becomes this run's."""
+        if not has_dropout(self.model):
+            yield
+            return
+        devices = [self.device] if self.device.type == "cuda" else []
+        with torch.random.fork_rng(devices):
+            torch.manual_seed(stream_seed(self.config.seed, "dropout", self.epoch, self.step, ranks.number()))
+            yield
+
+    @property
+    def tested_model(self) -> nn.Module:
+        """What is tested and kept: the network, or the average of its weights."""
+        return self.average.model if self.average is not None else self.model
+
+    @property
+    def tests_this_epoch(self) -> bool:
+        """Whether the epoch at hand ends with a test."""
+        after = self.epoch + 1
+        return after == self.config.epochs or after % self.config.evaluate_every == 0
 
     @torch.no_grad()
-    def test_accuracy(self) -> float:
-        """Percent of the test samples that are classified right."""
-        model = self.average.model if self.average is not None else self.model
+    def count_right(self, batches: Iterable[tuple[Tensor, Tensor]]) -> Tensor:
+        """Number of test samples that are classified right, on the device."""
+        model = self.tested_model
         model.eval()
         right = torch.zeros((), dtype=torch.int64, device=self.device)
-        for images, labels in test_batches(self.data, EVALUATION_BATCH, self.config.workers):
+        for images, labels in batches:
             with self.precision():
                 logits = model(images.contiguous(memory_format=torch.channels_last))
             right += (logits.argmax(1) == labels).sum()
         model.train()
-        return 100 * right.item() / len(self.data.test)
+        return right
 
-    def save(self, path: Path) -> None:
-        """Write a checkpoint: weights, optimiser, position, and the sums of an unfinished epoch."""
-        state = {
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint holds: weights, optimiser, position, and the sums of an unfinished epoch."""
+        return {
             "config_hash": self.config.hash,
             "epoch": self.epoch,
             "step": self.step,
@@ -132,7 +184,23 @@ class Run:
             "average": self.average.model.state_dict() if self.average is not None else None,
             "meters": self.meters.state,
         }
-        checkpoint.save(path, state)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the last epoch is over."""
+        return self.epoch >= self.config.epochs
+
+    def end_epoch(self, right: Tensor | None, pack_size: int = 1) -> "EpochEnd":
+        """Close the epoch, of which this run had a share of the time with others, and stand before the next."""
+        learning_rate = self.config.learning_rate_at(self.epoch)
+        meters, self.meters = self.meters, self.fresh_meters()
+        self.epoch, self.step = self.epoch + 1, 0
+        began, self._moment = self._moment, moment(self.device)
+        return EpochEnd(self, meters, right, learning_rate, self.state(), (began, self._moment), pack_size)
+
+    def require_finite(self) -> None:
+        """Stop where a step of this epoch had a loss or a gradient that is not a finite number."""
+        _require_finite(self.meters, self.config, self.epoch)
 
     def restore(self, path: Path) -> None:
         """Continue from a checkpoint of the same config."""
@@ -142,7 +210,10 @@ class Run:
                 f"{path} belongs to another config ({state['config_hash']}, this one is {self.config.hash})"
             )
         self.model.load_state_dict(state["model"])
+        rates = [group["lr"] for group in self.optimizer.param_groups]
         self.optimizer.load_state_dict(state["optimizer"])
+        for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
+            group["lr"] = rate  # the same tensor still, where it is one
         if self.average is not None:
             self.average.model.load_state_dict(state["average"])
         self.epoch, self.step = state["epoch"], state["step"]
@@ -153,21 +224,111 @@ class Run:
         self.batches.close()
 
 
+class EpochEnd:
+    """What is to be written down of a finished epoch.
+
+    Attributes:
+        run: whose epoch it was; it may be at work on the next one.
+        epoch: number of epochs that are done with this one.
+        meters: its sums.
+        right: test samples classified right, if the epoch was tested.
+        learning_rate: that it had.
+        state: for the checkpoint.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        meters: EpochMeters,
+        right: Tensor | None,
+        learning_rate: float,
+        state: dict[str, Any],
+        moments: "tuple[Moment, Moment]",
+        pack_size: int,
+    ) -> None:
+        self.run, self.meters, self.right, self.state = run, meters, right, state
+        self.learning_rate, self._moments, self._pack_size = learning_rate, moments, pack_size
+        self.epoch: int = state["epoch"]
+        self.under_way: tuple[torch.cuda.Event, Any] | None = None
+
+    @property
+    def seconds(self) -> float:
+        """What the epoch took; of runs side by side each bears an equal share."""
+        return seconds_between(*self._moments) / self._pack_size
+
+    def require_finite(self) -> None:
+        """Stop where a step had a loss or a gradient that is not a finite number."""
+        _require_finite(self.meters, self.run.config, self.epoch - 1)
+
+    def wait(self) -> None:
+        """Wait until all of it is on the host, where it is being copied there."""
+        if self.under_way is not None:
+            arrived, _ = self.under_way  # and what is copied from had to live until now
+            arrived.synchronize()
+            self.under_way = None
+
+    def metrics(self) -> dict[str, Any]:
+        """The epoch's record."""
+        self.meters.sum_over_ranks()
+        metrics = self.meters.metrics(self.run.labels.flipped)
+        metrics["learning_rate"] = self.learning_rate
+        if self.right is not None:
+            metrics["test_accuracy"] = 100 * self.right.item() / len(self.run.data.test)
+        return metrics
+
+
+def _require_finite(meters: EpochMeters, config: Config, epoch: int) -> None:
+    trouble = meters.trouble()
+    if trouble is not None:
+        raise NotFiniteError(
+            f"not a finite number in epoch {epoch + 1} {trouble}. The last good checkpoint is kept. Try a "
+            f"smaller learning rate (now {config.learning_rate_at(epoch):g}), clip_norm, or float32."
+        )
+
+
+Moment = float | torch.cuda.Event
+"""A point in time: on a GPU, when it gets there, which may be long after the host has asked."""
+
+
+def moment(device: torch.device) -> Moment:
+    """The present, as the device sees it."""
+    if device.type != "cuda":
+        return time.perf_counter()
+    event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+    event.record()
+    return event
+
+
+def seconds_between(first: Moment, second: Moment) -> float:
+    """Seconds from one moment to another, both past."""
+    if isinstance(first, torch.cuda.Event) and isinstance(second, torch.cuda.Event):
+        return float(first.elapsed_time(second)) / 1000
+    assert isinstance(first, float)
+    assert isinstance(second, float)
+    return second - first
+
+
 def make_optimizer(config: Config, model: nn.Module) -> torch.optim.Optimizer:
-    """Optimiser of a config."""
+    """Optimiser of a config; on a GPU one whose steps can be captured, with a learning rate that can change."""
     parameters = [p for p in model.parameters() if p.requires_grad]
+    on_gpu = parameters[0].is_cuda
+    rate = torch.tensor(config.learning_rate, device=parameters[0].device) if on_gpu else config.learning_rate
     if config.optimizer == "sgd":
         return torch.optim.SGD(
             parameters,
-            config.learning_rate,
+            rate,
             config.momentum,
             weight_decay=config.weight_decay,
             nesterov=config.nesterov,
-            fused=parameters[0].is_cuda or None,
+            fused=on_gpu or None,
         )
     kind = torch.optim.Adam if config.optimizer == "adam" else torch.optim.AdamW
-    fused = parameters[0].is_cuda or None
-    return kind(parameters, config.learning_rate, weight_decay=config.weight_decay, fused=fused)
+    return kind(parameters, rate, weight_decay=config.weight_decay, fused=on_gpu or None, capturable=on_gpu)
+
+
+def has_dropout(model: nn.Module) -> bool:
+    """Whether the network draws random numbers of its own."""
+    return any(isinstance(each, nn.modules.dropout._DropoutNd) and each.p > 0 for each in model.modules())
 
 
 class _MovingAverage:

@@ -1,0 +1,139 @@
+"""What is written down of runs while they go: records, checkpoints, weights, progress."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from noiseproof import models
+from noiseproof.training import checkpoint, ranks
+from noiseproof.training.data import label_marginals
+from noiseproof.training.environment import describe
+from noiseproof.training.predict import fit_as_data
+from noiseproof.training.progress import Progress
+from noiseproof.training.run import EpochEnd, NotFiniteError, Run
+from noiseproof.training.sinks import Sink
+from noiseproof.training.store import Store
+
+
+class Books:
+    """Writes down what happens to the runs of one call; of several processes only the first writes.
+
+    Attributes:
+        failed: runs that failed, and why.
+    """
+
+    def __init__(self, folder: Path, store: Store, shown: Progress, sinks: Sequence[Sink]) -> None:
+        self.folder, self.store, self.shown, self.sinks = folder, store, shown, sinks
+        self.writes = ranks.is_first()
+        self.failed: dict[str, Exception] = {}
+        self._finished: set[str] = set()
+
+    def is_over(self, run_id: str) -> bool:
+        """Whether a run has finished or failed."""
+        return run_id in self.failed or run_id in self._finished
+
+    def begin(self, run: Run) -> None:
+        """Note a run that begins or goes on."""
+        run_id = run.config.run_id
+        summary = run.labels.summary | {
+            "label_marginals": label_marginals(run.labels.given, run.data.num_classes)
+        }
+        if self.writes:
+            config = run.config.as_data()
+            environment = describe(run.device)
+            if run.weights_report is not None:
+                environment["weights"] = str(run.weights_report)
+            self.store.begin(run_id, config, run.config.hash, environment, summary)
+            for sink in self.sinks:
+                sink.begin(run_id, config)
+        self.shown.begin(run_id, run.config.epochs, run.epoch)
+        if run.weights_report is not None:
+            self.shown.say(f"{run_id}: started from {run.weights_report}")
+
+    def show_step(self, runs: Sequence[Run]) -> None:
+        """Show how far the runs are in their epochs."""
+        for run in runs:
+            self.shown.step(run.config.run_id, run.epoch, run.step / run.batches.steps)
+
+    def end_epoch(self, end: EpochEnd) -> None:
+        """Write down a finished epoch, and the run's end if it was the last; of a run that failed, nothing."""
+        end.wait()
+        run_id = end.run.config.run_id
+        if run_id in self.failed:
+            return
+        try:
+            end.require_finite()
+        except NotFiniteError as error:
+            self.fail(run_id, error)
+            return
+        metrics = end.metrics()
+        if self.writes:
+            # The record first: a run killed in between repeats the epoch and replaces its record.
+            self.store.record_epoch(run_id, end.epoch - 1, metrics, end.seconds)
+            checkpoint.save(self.folder / run_id / "checkpoint.pt", end.state)
+            for sink in self.sinks:
+                sink.epoch(run_id, end.epoch - 1, metrics)
+        self.shown.epoch(run_id, end.epoch - 1, metrics)
+        if end.epoch == end.run.config.epochs:
+            self.finish(end.run)
+
+    def interrupt(self, runs: Sequence[Run]) -> None:
+        """Save runs in the middle of an epoch."""
+        for run in runs:
+            run_id = run.config.run_id
+            if self.is_over(run_id):
+                continue
+            if self.writes:
+                checkpoint.save(self.folder / run_id / "checkpoint.pt", run.state())
+                self.store.interrupt(run_id)
+                for sink in self.sinks:
+                    sink.end(run_id, None)
+            self.shown.end(run_id, f"interrupted; go on with: noiseproof train --resume {run_id}")
+
+    def fail(self, run_id: str, error: Exception) -> None:
+        """Note why a run failed; its last checkpoint stays."""
+        self.failed[run_id] = error
+        if self.writes:
+            self.store.fail(run_id, str(error))
+            for sink in self.sinks:
+                sink.end(run_id, None)
+        self.shown.end(run_id, "failed")
+
+    def finish(self, run: Run) -> None:
+        """Keep the weights of a finished run, and call it finished."""
+        run_id = run.config.run_id
+        self._finished.add(run_id)
+        if self.writes:
+            epochs = self.store.get(run_id).epochs
+            tested = [
+                (m["test_accuracy"], i) for i, m in enumerate(epochs) if m.get("test_accuracy") is not None
+            ]
+            best, best_epoch = max(tested, key=lambda each: each[0])  # the first of several equal ones
+            result = {
+                "test_accuracy": epochs[-1]["test_accuracy"],
+                "best_test_accuracy": best,
+                "best_epoch": best_epoch + 1,
+                "held_out": run.data.held_out,
+            }
+            models.save_weights(run.tested_model, self.folder / run_id / "weights.safetensors")
+            self._write_description(run)
+            self.store.finish(run_id, result)
+            for sink in self.sinks:
+                sink.end(run_id, result)
+        self.shown.end(run_id, "finished")
+
+    def _write_description(self, run: Run) -> None:
+        """What a user of the weights must know: classes, normalisation, input size."""
+        channels, height, width = run.data.image_shape
+        description = {
+            "model": run.config.model,
+            "model_options": dict(run.config.model_options),
+            "class_names": list(run.data.train.class_names),
+            "mean": list(run.data.recipe.mean),
+            "std": list(run.data.recipe.std),
+            "input": {"channels": channels, "height": height, "width": width},
+            "fit": fit_as_data(run.data.recipe.test_fit),
+            "dataset": run.config.dataset,
+        }
+        path = self.folder / run.config.run_id / "model.json"
+        path.write_text(json.dumps(description, indent=2, ensure_ascii=False))

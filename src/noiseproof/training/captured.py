@@ -1,0 +1,349 @@
+"""Runs side by side on a GPU: one step of all of them is one CUDA graph, replayed.
+
+A step of a small network is some hundred kernels of a few microseconds each, and a host that launches them one by
+one is what limits its speed. Here it launches them once, into a graph: each run on a stream of its own, so that
+the kernels of one fill the gaps of the others. Batches lie augmented in a **window** of steps on the device, and a
+counter on the device says which one is next, so that nothing is copied and nobody waits until the window is used
+up.
+
+On a CPU the same steps are taken without a graph, which is how they are tested against runs alone.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from noiseproof.training import ranks
+from noiseproof.training.run import EpochEnd, Run, has_dropout
+from noiseproof.training.streams import generator, order_of_epoch
+
+BLOCK = 32
+"""Steps whose images are augmented with one draw. Fixed, so that a result does not depend on free memory."""
+
+WINDOW_BYTES = 1 << 30
+"""Images that a window holds, at most, for each run."""
+
+WARM_UP = 3
+"""Steps taken before capturing: cuDNN chooses its kernels, and whatever is compiled is compiled."""
+
+STEPS_AHEAD = 64
+"""Steps that the host may be ahead of the GPU: enough to keep it busy, few enough to stop soon when asked."""
+
+EVALUATION_BATCH = 2000
+
+
+def can_capture(runs: Sequence[Run]) -> bool:
+    """Whether a pack can be captured: all its data on one GPU, and no chance in its networks."""
+    first = runs[0]
+    resident = first.data.images is not None and first.data.test_images is not None
+    alone = ranks.count() == 1
+    return first.device.type == "cuda" and resident and alone and not has_dropout(first.model)
+
+
+class Window:
+    """Some steps of one run, ready to be taken: their images and labels, and what comes of each.
+
+    Attributes:
+        images: (steps x batch, H, W, C), augmented and normalised.
+        given: labels (steps x batch,).
+        directions: of the Jacobian's projections, where it is asked for.
+        logits: what the network said (steps x batch, K).
+        losses: mean loss of each step.
+        norms: norm of each step's gradient.
+    """
+
+    def __init__(self, run: Run, steps: int) -> None:
+        self.run, self.steps = run, steps
+        rows = steps * run.config.batch_size
+        channels, height, width = run.data.image_shape
+        device = run.device
+        dtype = torch.bfloat16 if run.config.precision == "bf16" else torch.float32
+        self.images = torch.zeros(rows, height, width, channels, dtype=dtype, device=device)
+        self.indices = torch.zeros(rows, dtype=torch.int64, device=device)
+        self.given = torch.zeros(rows, dtype=torch.int64, device=device)
+        shape = (rows, run.data.num_classes)
+        self.directions = torch.zeros(shape, device=device) if run.config.jacobian else None
+        self.logits = torch.zeros(shape, device=device)
+        self.losses = torch.zeros(steps, device=device)
+        self.norms = torch.zeros(steps, device=device)
+        self._order: tuple[int, Tensor] = -1, self.indices
+
+    def fill(self, first_step: int) -> None:
+        """Augment the images of the steps from ``first_step`` on, a block at a time."""
+        run, size = self.run, self.run.config.batch_size
+        assert run.data.images is not None
+        order = self._order_of(run.epoch)
+        for begin in range(first_step, min(first_step + self.steps, run.batches.steps), BLOCK):
+            indices = order[begin * size : (begin + BLOCK) * size]
+            start = (begin - first_step) * size
+            rows = slice(start, start + len(indices))
+            random = generator(run.device, run.config.seed, "augmentation", run.epoch, begin)
+            images = run.data.recipe.for_training(run.data.images[indices], random, dtype=self.images.dtype)
+            self.images[rows] = images.permute(0, 2, 3, 1)
+            self.indices[rows] = indices
+            self.given[rows] = run.labels.given[indices]
+            if self.directions is not None:
+                random = generator(run.device, run.config.seed, "projection", run.epoch, begin)
+                shape = self.directions[rows].shape
+                self.directions[rows] = torch.randn(shape, device=run.device, generator=random)
+
+    def _order_of(self, epoch: int) -> Tensor:
+        if self._order[0] != epoch:
+            order = order_of_epoch(len(self.run.data.train), self.run.config.seed, epoch)
+            self._order = epoch, order.to(self.run.device)
+        return self._order[1]
+
+    def take(self, step: Tensor, rows: Tensor) -> None:
+        """Take one step of the window: the one whose number, and whose rows, these tensors hold."""
+        images = self.images.index_select(0, rows).permute(0, 3, 1, 2)
+        given = self.given.index_select(0, rows)
+        directions = None if self.directions is None else self.directions.index_select(0, rows)
+        logits, loss, norm = self.run.optimize(images, given, directions)
+        self.logits.index_copy_(0, rows, logits.float())
+        self.losses.index_copy_(0, step, loss.float()[None])
+        self.norms.index_copy_(0, step, norm.float()[None])
+
+    def add_up(self, first_step: int, first: int, last: int) -> None:
+        """Add the window's steps from ``first`` up to ``last`` to the epoch's sums."""
+        run, size = self.run, self.run.config.batch_size
+        end = min(last * size, len(run.data.train) - first_step * size)
+        rows = slice(first * size, end)
+        indices = self.indices[rows]
+        run.meters.add(
+            first_step + first,
+            indices,
+            self.logits[rows],
+            self.given[rows],
+            run.labels.flipped[indices],
+            self.losses[first:last],
+            self.norms[first:last],
+            batch_size=size,
+        )
+
+
+class SideBySide:
+    """Steps a pack of runs in lockstep; all of them stand before the same step of their epochs.
+
+    Args:
+        runs: that share data, network and batch size.
+        window_bytes: images that the window of each run holds, at most.
+    """
+
+    works_ahead = True
+
+    def __init__(self, runs: Sequence[Run], window_bytes: int = WINDOW_BYTES) -> None:
+        self.runs = list(runs)
+        first = self.runs[0]
+        self.device, self.size, self.data = first.device, first.config.batch_size, first.data
+        self.steps = first.batches.steps
+        one = self.size * int(torch.Size(first.data.image_shape).numel()) * 4
+        blocks = max(1, window_bytes // (one * BLOCK))
+        self.window_steps = min(blocks, -(-self.steps // BLOCK)) * BLOCK
+        self.windows = [Window(run, self.window_steps) for run in self.runs]
+        self.position = torch.zeros(1, dtype=torch.int64, device=self.device)
+        self.offsets = torch.arange(self.size, device=self.device)
+        self._pending = (0, 0, 0)  # first step of the window; steps in it added up; steps in it taken
+        self._replays: dict[int, Callable[[], None]] = {}
+        self._test: Callable[[], list[Tensor]] | None = None
+        self._ahead = _Ahead(self.device)
+        self._pool = None
+        self._copies: torch.cuda.Stream | None = None
+        self._streams: list[torch.cuda.Stream] = []
+        if self.device.type == "cuda":
+            self._pool = torch.cuda.graph_pool_handle()
+            self._copies = _stream(self.device)
+            self._streams = [_stream(self.device) for _ in self.runs]
+
+    def epoch(self) -> Iterator[None]:
+        """Take the steps that are left of the epoch, yielding after each."""
+        for run in self.runs:
+            run.begin_epoch()
+        step = self.runs[0].step
+        while step < self.steps:
+            first_step = step // self.window_steps * self.window_steps
+            for window in self.windows:
+                window.fill(first_step)
+            self.position.fill_(step - first_step)
+            self._pending = (first_step, step - first_step, step - first_step)
+            while step < min(first_step + self.window_steps, self.steps):
+                self._replay(min(self.size, len(self.data.train) - step * self.size))
+                step += 1
+                for run in self.runs:
+                    run.step = step
+                self._pending = (*self._pending[:2], step - first_step)
+                self._ahead.mark()
+                yield
+            self.pause()
+
+    def pause(self) -> None:
+        """Add up the steps that were taken and not yet added up."""
+        first_step, first, last = self._pending
+        if last > first:
+            for window in self.windows:
+                window.add_up(first_step, first, last)
+        self._pending = (first_step, last, last)
+
+    def end_epoch(self) -> list[EpochEnd]:
+        """Test where a test is due, and start copying to the host what is to be written down."""
+        right: list[Tensor | None] = [None] * len(self.runs)
+        if any(run.tests_this_epoch for run in self.runs):
+            counted = self._tests()
+            right = [
+                count if run.tests_this_epoch else None for run, count in zip(self.runs, counted, strict=True)
+            ]
+        ends = [run.end_epoch(count, len(self.runs)) for run, count in zip(self.runs, right, strict=True)]
+        return [_copied(end, self._copies) for end in ends]
+
+    def _replay(self, rows: int) -> None:
+        if rows not in self._replays:
+            self._replays[rows] = self._captured(lambda: self._step(rows))
+        self._replays[rows]()
+
+    def _step(self, count: int) -> None:
+        rows = self.position * self.size + self.offsets[:count]
+        self._on_streams([partial(window.take, self.position, rows) for window in self.windows])
+        self.position += 1
+
+    def _tests(self) -> list[Tensor]:
+        if self._test is None:
+            self._test = self._captured_test()
+        return self._test()
+
+    def _captured_test(self) -> Callable[[], list[Tensor]]:
+        images = self.data.test_images
+        assert images is not None
+        dtype = self.windows[0].images.dtype
+        prepared = self.data.recipe.for_testing(images, dtype=dtype)
+        prepared = prepared.contiguous(memory_format=torch.channels_last)
+        starts = range(0, len(prepared), EVALUATION_BATCH)
+        rows = [slice(start, start + EVALUATION_BATCH) for start in starts]
+        batches = [(prepared[each], self.data.test_labels[each]) for each in rows]
+        counts = [torch.zeros((), dtype=torch.int64, device=self.device) for _ in self.runs]
+
+        def count_of(run: Run, counted: Tensor) -> None:
+            counted.copy_(run.count_right(batches))
+
+        def count() -> None:
+            self._on_streams([partial(count_of, *each) for each in zip(self.runs, counts, strict=True)])
+
+        replay = self._captured(count)
+
+        def test() -> list[Tensor]:
+            replay()
+            return [counted.clone() for counted in counts]
+
+        return test
+
+    def _on_streams(self, works: Sequence[Callable[[], object]]) -> None:
+        """Do each work on a stream of its own, all of them after what came before and before what follows."""
+        if self.device.type != "cuda" or len(works) == 1:
+            for work in works:
+                work()
+            return
+        here = torch.cuda.current_stream(self.device)
+        for stream, work in zip(self._streams, works, strict=True):
+            stream.wait_stream(here)
+            with torch.cuda.stream(stream):
+                work()
+        for stream in self._streams:
+            here.wait_stream(stream)
+
+    def _captured(self, work: Callable[[], None]) -> Callable[[], None]:
+        """Return what repeats ``work``: a graph on a GPU; capturing it leaves every run as it was."""
+        if self.device.type != "cuda":
+            return work
+        before = [_Restorable(run) for run in self.runs]
+        position = self.position.clone()
+        side = _stream(self.device)
+        side.wait_stream(torch.cuda.current_stream(self.device))
+        with torch.cuda.stream(side):
+            for _ in range(WARM_UP):
+                self.position.copy_(position)
+                work()
+        torch.cuda.current_stream(self.device).wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=self._pool):  # the graphs take turns, and may share their memory
+            work()
+        self.position.copy_(position)
+        for each in before:
+            each.restore()
+        return graph.replay
+
+
+class _Restorable:
+    """A run's tensors as they were before a step that must leave no trace."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.before = {id(tensor): tensor.clone() for tensor in self._tensors()}
+
+    def _tensors(self) -> Iterator[Tensor]:
+        yield from self.run.model.state_dict(keep_vars=True).values()
+        if self.run.average is not None:
+            yield from self.run.average.model.state_dict(keep_vars=True).values()
+        for state in self.run.optimizer.state.values():
+            yield from (value for value in state.values() if isinstance(value, Tensor))
+
+    @torch.no_grad()
+    def restore(self) -> None:
+        """Put everything back; the optimiser's sums that did not exist yet begin at zero."""
+        for tensor in self._tensors():
+            tensor.copy_(self.before[id(tensor)]) if id(tensor) in self.before else tensor.zero_()
+
+
+class _Ahead:
+    """Keeps the host from running further ahead of the GPU than is useful."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device, self.count = device, 0
+        self.marks: deque[torch.cuda.Event] = deque()
+
+    def mark(self) -> None:
+        """Note a step that was launched; wait where too many are under way."""
+        self.count += 1
+        if self.device.type != "cuda" or self.count % (STEPS_AHEAD // 4):
+            return
+        self.marks.append(_event())
+        if len(self.marks) > 4:
+            self.marks.popleft().synchronize()
+
+
+def _copied(end: EpochEnd, copies: torch.cuda.Stream | None) -> EpochEnd:
+    """Copy an epoch's end to the host while the GPU goes on; see :meth:`EpochEnd.wait`."""
+    if copies is None:
+        return end
+    on_gpu = (_each_tensor(end.state, Tensor.clone), end.meters.state, end.right)
+    copies.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(copies):
+        end.state, end.meters.state, end.right = _each_tensor(on_gpu, _to_host)
+        end.under_way = _event(), on_gpu
+    return end
+
+
+def _stream(device: torch.device) -> torch.cuda.Stream:
+    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+
+
+def _event() -> torch.cuda.Event:
+    event = torch.cuda.Event()  # type: ignore[no-untyped-call]
+    event.record()
+    return event
+
+
+def _to_host(tensor: Tensor) -> Tensor:
+    return tensor.to("cpu", non_blocking=True)
+
+
+def _each_tensor(values: Any, change: Callable[[Tensor], Tensor]) -> Any:
+    """The same dicts, lists and tuples, with each tensor in them changed."""
+    if isinstance(values, Tensor):
+        return change(values.detach())
+    if isinstance(values, dict):
+        return {key: _each_tensor(value, change) for key, value in values.items()}
+    if isinstance(values, list | tuple):
+        return type(values)(_each_tensor(value, change) for value in values)
+    return values

@@ -1,0 +1,45 @@
+"""A run by itself, step by step: on a CPU, on several processes, and where images are streamed."""
+
+from collections.abc import Iterator, Sequence
+
+from noiseproof.training.data import test_batches
+from noiseproof.training.run import EpochEnd, Run
+
+CHECK_EVERY = 50
+"""Steps between looks at whether the loss is still finite on a GPU, where looking costs a wait."""
+
+EVALUATION_BATCH = 1000
+
+
+class Stepwise:
+    """Steps one run."""
+
+    works_ahead = False
+
+    def __init__(self, runs: Sequence[Run]) -> None:
+        (self.run,) = runs
+
+    def epoch(self) -> Iterator[None]:
+        """Take the steps that are left of the epoch, yielding after each."""
+        run = self.run
+        run.begin_epoch()
+        for step, images, indices in run.batches.epoch(run.epoch, run.step):
+            run.step = step
+            run.train_step(images, indices)
+            run.step = step + 1
+            if run.device.type == "cpu" or run.step % CHECK_EVERY == 0:
+                run.require_finite()
+            yield
+        run.require_finite()
+
+    def pause(self) -> None:
+        """Put together what all processes added up so far."""
+        self.run.meters.sum_over_ranks()
+
+    def end_epoch(self) -> list[EpochEnd]:
+        """Test where a test is due."""
+        run = self.run
+        right = None
+        if run.tests_this_epoch:
+            right = run.count_right(test_batches(run.data, EVALUATION_BATCH, run.config.workers))
+        return [run.end_epoch(right)]
