@@ -1,6 +1,6 @@
 """The battery of every loss of whole images: what holds for all of them, whatever they compute.
 
-The battery of the losses of labels (tests/losses) does not fit them: they have one value an image and take images only.
+The battery of the losses of labels (tests/losses) does not fit: these have one value an image and take only images.
 """
 
 import copy

@@ -1,4 +1,4 @@
-"""Networks by name: the noisy-label papers' own, ResNets, VGG, a perceptron, and timm's.
+"""Networks by name: the noisy-label papers' own, ResNets, VGG, a perceptron, U-Nets, and timm's.
 
 >>> import torch
 >>> from noiseproof import models
@@ -12,8 +12,10 @@ cnn8 mnist-cnn resnet18 resnet34 resnet50 resnet18-cifar resnet34-cifar resnet50
 import noiseproof.models.records  # noqa: F401  (fills the catalogue)
 from noiseproof.models.catalogue import ModelRecord, available, create, record, register
 from noiseproof.models.mlp import MLP
+from noiseproof.models.nnunet import NnUNet
 from noiseproof.models.resnet import BasicBlock, Bottleneck, ResNet
 from noiseproof.models.small_cnn import SmallCNN
+from noiseproof.models.unet import UNet
 from noiseproof.models.vgg import VGG
 from noiseproof.models.weight_files import WeightsError
 from noiseproof.models.weights import WeightsReport, load_weights, save_weights
@@ -24,8 +26,10 @@ __all__ = [
     "BasicBlock",
     "Bottleneck",
     "ModelRecord",
+    "NnUNet",
     "ResNet",
     "SmallCNN",
+    "UNet",
     "WeightsError",
     "WeightsReport",
     "available",

@@ -15,6 +15,8 @@ from noiseproof.models.checks import ImageSize
 REQUIRED = ("num_classes", "in_channels", "image_size")
 """What every builder takes; its other arguments are the model's options."""
 
+TASKS = ("classification", "segmentation")
+
 
 @dataclass(frozen=True)
 class ModelRecord:
@@ -29,6 +31,7 @@ class ModelRecord:
         description: what it consists of and what it is for, in a sentence or two.
         initialization: how its weights are drawn.
         build: ``(num_classes, in_channels, (height, width), **options)`` to the model.
+        task: ``"classification"``, logits (N, K), or ``"segmentation"``, logits (N, K, height, width).
     """
 
     name: str
@@ -39,6 +42,7 @@ class ModelRecord:
     description: str
     initialization: str
     build: Callable[..., nn.Module]
+    task: str = "classification"
 
     @property
     def options(self) -> dict[str, Any]:
@@ -78,13 +82,19 @@ def register(record: ModelRecord) -> None:
     _RECORDS[record.name] = record
 
 
-def available() -> tuple[str, ...]:
-    """Names of all models, in the order of the catalogue; ``timm:NAME`` comes on top where timm is installed.
+def available(task: str = "classification") -> tuple[str, ...]:
+    """Names of the models for a task, in the order of the catalogue.
+
+    For classification ``timm:NAME`` comes on top where timm is installed.
 
     >>> "cnn8" in available()
     True
+    >>> available("segmentation")
+    ('unet-small', 'unet', 'nnunet')
     """
-    return tuple(_RECORDS)
+    if task not in TASKS:
+        raise ValueError(checks.unknown("task", task, TASKS))
+    return tuple(name for name, each in _RECORDS.items() if each.task == task)
 
 
 def record(name: str) -> ModelRecord:

@@ -2,15 +2,20 @@
 
 from noiseproof.models.catalogue import ModelRecord, register
 from noiseproof.models.mlp import mlp
+from noiseproof.models.nnunet import nnunet
 from noiseproof.models.resnet import resnet
 from noiseproof.models.small_cnn import cnn8, mnist_cnn
+from noiseproof.models.unet import unet, unet_small
 from noiseproof.models.vgg import vgg19_bn
 
 NOISY_LABELS = "Ma et al., Normalized Loss Functions for Deep Learning with Noisy Labels, ICML 2020"
 RESNET = "He et al., Deep Residual Learning for Image Recognition, CVPR 2016"
+NNUNET = "Isensee et al., nnU-Net: A Self-Configuring Method for Biomedical Segmentation, Nature Methods 2021"
+UNET = "Ronneberger et al., U-Net: Convolutional Networks for Biomedical Image Segmentation, MICCAI 2015"
 VGG = "Simonyan and Zisserman, Very Deep Convolutional Networks for Large-Scale Image Recognition, ICLR 2015"
 
 AS_IN_PAPERS = "convolutions kaiming-uniform (fan-in, ReLU), linear layers xavier-uniform, biases torch's own"
+AS_IN_NNUNET = "convolutions kaiming-normal (fan-in, leaky ReLU of slope 0.01), biases 0"
 AS_IN_TORCHVISION = "as in torchvision: convolutions kaiming-normal (fan-out, ReLU), linear layer torch's own"
 VGG_AS_IN_TORCHVISION = (
     "as in torchvision: convolutions kaiming-normal (fan-out, ReLU), linear layers normal(0, 0.01)"
@@ -95,5 +100,47 @@ register(
         "as rows of numbers.",
         initialization="linear layers xavier-uniform, biases torch's own",
         build=mlp,
+    )
+)
+register(
+    ModelRecord(
+        name="unet-small",
+        title="small U-Net",
+        paper=UNET,
+        image_size=64,
+        in_channels=3,
+        description="Pairs of 3x3 convolutions at 16, 32, 64 and 128 channels, strided down and transposed up, "
+        "batch norm, leaky ReLU; for segmentation on a CPU. base_width=... makes it wider.",
+        initialization=AS_IN_NNUNET,
+        build=unet_small,
+        task="segmentation",
+    )
+)
+register(
+    ModelRecord(
+        name="unet",
+        title="U-Net, as nnU-Net configures it",
+        paper=NNUNET,
+        image_size=256,
+        in_channels=3,
+        description="Two 3x3 convolutions a stage, 32-64-128-256-480-480 channels and 5 strided poolings at "
+        "256x256, the paper's for ISIC-2017; nnU-Net's rule at other sizes. The layers of nnunet, without MONAI.",
+        initialization=AS_IN_NNUNET,
+        build=unet,
+        task="segmentation",
+    )
+)
+register(
+    ModelRecord(
+        name="nnunet",
+        title="nnU-Net's 2-D network",
+        paper=NNUNET,
+        image_size=256,
+        in_channels=3,
+        description="nnU-Net's plain U-Net by MONAI (pip install 'noiseproof[segmentation]'): two convolutions a "
+        "stage, 32-64-128-256-480-480 channels and 5 poolings at 256x256, the paper's; nnU-Net's rule elsewhere.",
+        initialization=AS_IN_NNUNET,
+        build=nnunet,
+        task="segmentation",
     )
 )
