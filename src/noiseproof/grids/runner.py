@@ -4,7 +4,6 @@ Cells are taken in their order, which has one seed of every method and noise bef
 engine as packs.
 """
 
-import inspect
 import signal
 import threading
 import time
@@ -13,7 +12,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
 from noiseproof.grids.display import Display, Silence, Watch
 from noiseproof.grids.grid import Cell
@@ -169,7 +167,7 @@ class _Runner:
                     folder=self.folder,
                     quiet=True,
                     processes=self.processes,
-                    **keep_going(),
+                    keep_going=True,
                 )
         except Interrupted:
             return "budget" if rang.is_set() else "interrupted", None
@@ -232,13 +230,6 @@ def settled(cells: Sequence[Cell], largest_pack: int | None, processes: int | No
     largest = largest_pack or LARGEST_PACK.get(device.type, 1)
     several = 1 if device.type != "cpu" else processes or available_cores()
     return largest, several, str(describe(device)["hardware"])
-
-
-def keep_going() -> dict[str, Any]:
-    """Ask the engine to go on with the other runs of a pack when one fails, where it can."""
-    from noiseproof.training import train_pack
-
-    return {"keep_going": True} if "keep_going" in inspect.signature(train_pack).parameters else {}
 
 
 def require_data(dataset: str) -> None:
