@@ -5,6 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
+TITLE = "Training on wrong labels: handwritten digits"
+
 LOSSES = ("ce", "gce", "nce+rce", "anl-ce")
 
 EPILOG = """
@@ -28,7 +30,9 @@ def demo(
     """Train four losses on handwritten digits with wrong labels; about a minute."""
     import torch
 
-    from noiseproof.report import write_page
+    from noiseproof.grids import Grid, Method
+    from noiseproof.report import write_report
+    from noiseproof.results import Gathered, result_of_record
     from noiseproof.training import Interrupted, resolve, train_pack
     from noiseproof.training.store import Store, default_folder
 
@@ -64,12 +68,16 @@ def demo(
             f"{record.seconds:8.0f}"
         )
     try:
-        write_page(
-            records,
+        results = tuple(result_of_record(record) for record in records)
+        methods = tuple(Method(loss, loss) for loss in LOSSES)
+        grid = Grid("demo", TITLE, "digits", "curves", methods, (configs[0].noise,), (seed,))
+        write_report(
+            Gathered(grid, results, expected=len(results)),
             out,
-            "Training on wrong labels: handwritten digits",
-            f"1,438 handwritten digits, {wrong:.1%} of whose labels are wrong, and 359 with right labels to test "
-            "on. The same network, the same wrong labels; only the loss differs.",
+            introduction=f"1,438 handwritten digits, {wrong:.1%} of whose labels are wrong, and 359 with right "
+            "labels to test on. The same network, the same wrong labels; only the loss differs.",
+            command=f"noiseproof demo --rate {rate:g} --seed {seed}"
+            + (f" --epochs {epochs}" if epochs is not None else ""),
         )
     except OSError as error:
         typer.echo(f"Error: cannot write the page: {error}", err=True)

@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from noiseproof.results.differences import Difference
     from noiseproof.training.store import RunRecord, Store
 
 PIPED_WIDTH = 200
@@ -39,6 +40,8 @@ The runs folder is NOISEPROOF_RUNS, or else runs in the current folder.
   noiseproof runs --loss anl-ce --noise sym-0.8   only those
 
   noiseproof runs cifar10-sym-0.8-anl             one run; the beginning of its name is enough
+
+  noiseproof runs compare RUN OTHER               what differs between two runs
 
   noiseproof runs --json                          the same for programs
 """
@@ -116,6 +119,73 @@ def show(
             from noiseproof.command_line.run_page import print_page
 
             print_page(record, store.folder, _console())
+
+
+@app.command()
+def compare(
+    context: typer.Context,
+    first: Annotated[str, typer.Argument(metavar="A", help="A run's name, or the beginning of it.")],
+    second: Annotated[str, typer.Argument(metavar="B", help="Another one's.")],
+    folder: Folder = None,
+    json: Json = False,
+) -> None:
+    """Show what differs between two runs: config, environment, outcome."""
+    before = context.parent.params if context.parent is not None else {}
+    with _plain_errors(), _store(folder or before.get("folder")) as store:
+        from noiseproof.results.differences import differences
+
+        one, other = store.get(first), store.get(second)
+        found = differences(one, other)
+        if json or before.get("json"):
+            typer.echo(
+                as_json({"first": one.id, "second": other.id, "differences": [vars(each) for each in found]})
+            )
+        else:
+            _print_differences(one, other, found)
+
+
+def _print_differences(first: "RunRecord", second: "RunRecord", found: "list[Difference]") -> None:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("")
+    for record in (first, second):
+        table.add_column(Text(printable(record.id)), overflow="fold")
+    table.add_column("difference", justify="right", no_wrap=True)
+    part = ""
+    for each in found:
+        if each.part != part:
+            part = each.part
+            table.add_section()
+            table.add_row(Text(part, style="bold"), "", "", "")
+        table.add_row(
+            Text(f"  {printable(each.name)}"),
+            Text(_value(each.first)),
+            Text(_value(each.second)),
+            _change(each.first, each.second),
+        )
+    console = _console()
+    console.print(table)
+    if not any(each.part == "config" for each in found):
+        console.print("The configs are the same.", highlight=False)
+
+
+def _value(value: Any) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return printable(str(value))
+
+
+def _change(first: Any, second: Any) -> str:
+    """Second − first, of numbers."""
+    numbers = [v for v in (first, second) if isinstance(v, int | float) and not isinstance(v, bool)]
+    if len(numbers) < 2 or numbers[0] == numbers[1]:
+        return ""
+    return f"{numbers[1] - numbers[0]:+.4g}"
 
 
 @contextmanager

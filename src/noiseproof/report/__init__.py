@@ -1,5 +1,5 @@
 """Reports: recorded runs as one page that a person would rather look at than read a log."""
 
-from noiseproof.report.page import write_page
+from noiseproof.report.page import write_report
 
-__all__ = ["write_page"]
+__all__ = ["write_report"]

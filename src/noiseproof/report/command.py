@@ -1,11 +1,9 @@
 """The command that repeats a run: its data, and whatever differs from what that data and loss have by default."""
 
 import shlex
+from collections.abc import Mapping
 from dataclasses import MISSING, fields
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from noiseproof.training.store import RunRecord
+from typing import Any
 
 ALWAYS = ("noise", "loss", "seed")
 SWITCHES = ("compile", "sync_batch_norm", "gradient_quantiles")
@@ -23,12 +21,11 @@ PLANNED = ("batch_size", "l1", "weight_decay")
 """What has a default, but is planned for data of the user's own, and so has to be said."""
 
 
-def command_of(record: "RunRecord") -> str:
-    """Return the command that repeats a run.
+def command_of(config: Mapping[str, Any]) -> str:
+    """Return the command that repeats a run, from its resolved config.
 
     Fields that have no flag are named at its end, as a shell comment: they belong into a recipe file.
     """
-    config = record.config
     usual = _usual(config)
     words = ["noiseproof", "train", str(config["dataset"])]
     in_a_file = []
@@ -50,7 +47,7 @@ def command_of(record: "RunRecord") -> str:
     return f"{command}  # and in a recipe file: {'; '.join(in_a_file)}" if in_a_file else command
 
 
-def _usual(config: dict[str, Any]) -> dict[str, Any]:
+def _usual(config: Mapping[str, Any]) -> dict[str, Any]:
     """What the run's data, loss and noise have by default."""
     from noiseproof.training import Config, resolve
 

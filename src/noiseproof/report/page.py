@@ -1,63 +1,169 @@
-"""One self-contained HTML page about some runs: no network, works from disk."""
+"""One self-contained HTML page about the runs of a grid: no network, works from disk, the same runs give the same
+page."""
 
+import base64
+import hashlib
 import os
-from collections.abc import Sequence
+import shlex
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from noiseproof.report.command import command_of
-from noiseproof.report.curves import accuracy_curves
+from noiseproof.report.figures import draw_all
+from noiseproof.report.noise_maps import noise_facts
+from noiseproof.report.sections import anchors, cost, machines_of, run_rows, settings_of
+from noiseproof.results import Gathered, ResultTable, published_source, table_of
 
-if TYPE_CHECKING:
-    from noiseproof.training.store import RunRecord
 
-
-def write_page(records: "Sequence[RunRecord]", path: Path, title: str, introduction: str = "") -> None:
-    """Write the page; all text from configs and data is escaped.
+def write_report(
+    gathered: Gathered,
+    path: Path,
+    *,
+    title: str | None = None,
+    introduction: str = "",
+    grid_argument: str | None = None,
+    command: str | None = None,
+    price_per_hour: float | None = None,
+) -> None:
+    """Write the page about a grid's recorded runs; all text from configs, labels and files is escaped.
 
     Args:
-        records: finished runs, with their epochs.
+        gathered: the runs.
         path: file to write, whole or not at all.
-        title: heading of the page.
+        title: heading; the grid's title by default.
         introduction: a sentence or two below it.
+        grid_argument: how the user names the grid in commands; its name by default.
+        command: what repeats all of it; ``noiseproof bench GRID`` by default.
+        price_per_hour: what an hour of the machine costs, to state each run's cost.
     """
-    import jinja2
-
-    template = (resources.files("noiseproof.report") / "templates" / "page.html").read_text()
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
-    text = environment.from_string(template).render(
-        title=title,
-        introduction=introduction,
-        rows=[_row(record) for record in records],
-        curves=accuracy_curves(records),
-        environment=records[0].environment,
+    if not gathered.results:
+        raise ValueError("results: expected at least one finished run to report on, got none")
+    if price_per_hour is not None and not price_per_hour >= 0:
+        raise ValueError(f"price_per_hour: expected a number from 0, got {price_per_hour!r}")
+    bench = f"noiseproof bench {shlex.quote(grid_argument or gathered.grid.name)}"
+    text = _render(
+        gathered, title or gathered.grid.title, introduction, bench, command or bench, price_per_hour
     )
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)
+    try:
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
-def _row(record: "RunRecord") -> dict[str, Any]:
-    last = record.epochs[-1]
-    result = record.result or {}
-    return {
-        "loss": record.config["loss"],
-        "test": last.get("test_accuracy"),
-        "best": result.get("best_test_accuracy"),
-        "best_epoch": result.get("best_epoch"),
-        "clean": last.get("clean_accuracy"),
-        "flipped": last.get("flipped_accuracy"),
-        "seconds": record.seconds,
-        "parameters": ", ".join(f"{k}={_short(v)}" for k, v in record.config["loss_parameters"].items()),
-        "l1": record.config["l1"],
-        "weight_decay": record.config["weight_decay"],
-        "noise": f"{record.config['noise']} ({100 * record.noise['realised_rate']:.1f}% wrong)",
-        "id": record.id,
-        "command": command_of(record),
-    }
+def _render(
+    gathered: Gathered,
+    title: str,
+    introduction: str,
+    bench: str,
+    command: str,
+    price_per_hour: float | None,
+) -> str:
+    import jinja2
+
+    table = table_of(gathered)
+    places = anchors(table.methods, table.noises)
+    machines, letters = machines_of(gathered.results)
+    rows = run_rows(gathered, places, letters, bench, price_per_hour)
+    seconds = sum(result.seconds or 0.0 for result in gathered.results)
+    reference = table.reference() if len(table.methods) > 1 else None
+    comparisons = table.comparisons(reference) if reference else {}
+    script = _resource("report.js")
+    environment = jinja2.Environment(
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        loader=jinja2.FunctionLoader(_resource),
+    )
+    environment.filters |= {"duration": duration, "signed": signed, "points": points}
+    page = environment.get_template("report.html")
+    return page.render(
+        title=title,
+        introduction=introduction,
+        grid=gathered.grid,
+        table=table,
+        places=places,
+        shown_runs={key for key, cell in table.cells.items() if cell.results},
+        tiles=_tiles(gathered, table, seconds, price_per_hour),
+        reference=reference,
+        comparisons=comparisons if any(each.has_interval for each in comparisons.values()) else {},
+        drawings=draw_all(gathered),
+        noises=noise_facts(gathered.results, table.noises),
+        settings=settings_of(gathered.results),
+        machines=machines,
+        rows=rows,
+        has_variants=any(row.variant for row in rows),
+        failures=gathered.failures,
+        missing=gathered.missing,
+        price_per_hour=price_per_hour,
+        command=command,
+        published_source=published_source(),
+        style=_resource("report.css"),
+        script=script,
+        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+    )
 
 
-def _short(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
+def _resource(name: str) -> str:
+    return (resources.files("noiseproof.report") / "templates" / name).read_text(encoding="utf-8")
+
+
+def _tiles(
+    gathered: Gathered, table: ResultTable, seconds: float, price_per_hour: float | None
+) -> list[tuple[str, str]]:
+    """The page in a few numbers."""
+    tiles: list[tuple[str, Any]] = []
+    recorded = gathered.expected - gathered.missing
+    tiles.append(
+        (f"{recorded} of {gathered.expected}" if gathered.missing else str(recorded), "runs recorded")
+    )
+    within, judged = table.verdicts
+    if judged:
+        tiles.append((f"{within} of {judged}", "cells within the published spread"))
+    reference = table.reference() if len(table.methods) > 1 else None
+    rank = table.mean_rank(reference) if reference else None
+    if reference and rank is not None:
+        columns = len(table.whole_columns)
+        words = "best mean" if columns == 1 else f"best mean rank, {rank:.1f} over {columns} noises"
+        tiles.append((reference, words))
+    if seconds:
+        tiles.append((duration(seconds), "computing time"))
+        if price_per_hour is not None:
+            words = f"cost at {price_per_hour:g} an hour"
+            tiles.append((f"{cost(seconds, price_per_hour):,.2f}", words))
+    return tiles
+
+
+def duration(seconds: float | None) -> str:
+    """Seconds as people read them.
+
+    >>> duration(41.25), duration(725), duration(11_100), duration(None)
+    ('41 s', '12 min 05 s', '3 h 05 min', '–')
+    """
+    if seconds is None:
+        return "–"
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    if round(seconds) < 60:
+        return f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02} s"
+    return f"{minutes // 60} h {minutes % 60:02} min"
+
+
+def signed(value: float) -> str:
+    """A difference with its sign, and a true minus.
+
+    >>> signed(1.5), signed(-0.25)
+    ('+1.50', '−0.25')
+    """
+    return f"{value:+.2f}".replace("-", "−")
+
+
+def points(value: float | None, digits: int = 2) -> str:
+    """A percentage without its sign, or a dash."""
+    return "–" if value is None else f"{value:.{digits}f}"

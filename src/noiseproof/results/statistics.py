@@ -103,6 +103,11 @@ class Comparison:
     wins: int
 
     @property
+    def has_interval(self) -> bool:
+        """Whether there was more than one value to tell a spread from."""
+        return math.isfinite(self.low)
+
+    @property
     def is_supported(self) -> bool:
         """Whether the interval leaves no doubt about the sign."""
         return self.low > 0 or self.high < 0

@@ -1,0 +1,47 @@
+"""``noiseproof report``: a grid's recorded runs as one page to look at."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from noiseproof.command_line.table import FromFiles, GridName, RunsFolder, gather_runs, plain_errors
+
+EPILOG = """
+The page is one file that needs no network. Runs are read from the runs folder (NOISEPROOF_RUNS, or else runs in the
+current folder), or from a results file.
+
+[bold]Examples[/bold]
+
+  noiseproof report cifar10-table --open
+
+  noiseproof report cifar10-table --from results/cifar10-table.jsonl
+
+  noiseproof report cifar10-table --from results/cifar10-table.jsonl --folder runs --price-per-hour 2.5
+
+  noiseproof report my-grid.toml --out pages/mine.html
+"""
+
+
+def report(
+    grid: GridName,
+    from_files: FromFiles = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The page to write; else GRID.html.")
+    ] = None,
+    open_page: Annotated[bool, typer.Option("--open", help="Show it in the browser.")] = False,
+    price_per_hour: Annotated[
+        float | None, typer.Option(min=0, metavar="MONEY", help="What an hour of the machine costs.")
+    ] = None,
+    folder: RunsFolder = None,
+) -> None:
+    """Write a page about a grid: table against the paper, figures, noise, settings, every run and its command."""
+    with plain_errors():
+        gathered = gather_runs(grid, from_files, folder)
+        from noiseproof.report import write_report
+
+        path = out or Path(f"{gathered.grid.name}.html")
+        write_report(gathered, path, grid_argument=grid, price_per_hour=price_per_hour)
+    typer.echo(f"Page: {path}")
+    if open_page:
+        typer.launch(str(path))

@@ -1,0 +1,94 @@
+"""Accuracy by epoch as small multiples: how far each method learns the right and the wrong labels."""
+
+import html
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from noiseproof.report.figures import Drawing, figure_of
+from noiseproof.report.panels import LINES, bottom_axis, large_panel, longest, side_axis, small_panel
+from noiseproof.results import Result
+
+if TYPE_CHECKING:
+    from noiseproof.results import Gathered
+
+FEW_NOISES = 2
+"""Up to so many noises every panel is large and has axes of its own."""
+
+
+@figure_of("table", "curves", "marginals", "regularisers", "gradients")
+def accuracy_curves(gathered: "Gathered") -> Drawing | None:
+    """Training accuracy on right and on wrong labels, and test accuracy, by epoch, for every method and noise."""
+    results = [result for result in gathered.results if any(v is not None for v in result.curves.test)]
+    if not results:
+        return None
+    cells: dict[tuple[str, str], list[Result]] = {}
+    for result in results:
+        cells.setdefault((result.method, result.noise), []).append(result)
+    known = [method.label for method in gathered.grid.methods]
+    methods = [
+        m for m in dict.fromkeys([*known, *(m for m, _ in cells)]) if any(m == row for row, _ in cells)
+    ]
+    noises = list(dict.fromkeys(noise for _, noise in _in_grid_order(gathered, cells)))
+    epochs = longest(results)
+    if len(noises) <= FEW_NOISES:
+        titles = {
+            (m, n): m if len(noises) == 1 else f"{m}, {n}" for n in noises for m in methods if (m, n) in cells
+        }
+        markup = flow([(title, large_panel(cells[key], epochs, title)) for key, title in titles.items()])
+    else:
+        markup = matrix(
+            methods,
+            noises,
+            lambda m, n: small_panel(cells[m, n], epochs, f"{m}, {n}") if (m, n) in cells else "",
+            bottom_axis(epochs),
+        )
+    seeds = "one line a seed" if max(map(len, cells.values())) > 1 else "one seed"
+    return Drawing(
+        "curves",
+        "Accuracy by epoch",
+        f"Accuracy in percent (0 to 100) by epoch (1 to {epochs}), {seeds}. Accuracy on wrong labels is agreement "
+        "with those labels: the lower it stays, the less was learned by heart.",
+        legend() + markup,
+    )
+
+
+def _in_grid_order(gathered: "Gathered", cells: dict[tuple[str, str], list[Result]]) -> list[tuple[str, str]]:
+    noises = list(gathered.grid.noises)
+    return sorted(cells, key=lambda key: noises.index(key[1]) if key[1] in noises else len(noises))
+
+
+def legend() -> str:
+    """What the lines mean."""
+    entries = "".join(
+        f'<span><svg viewBox="0 0 26 8" aria-hidden="true"><path class="{short}" d="M1 4H25"/></svg>{words}</span>'
+        for _, short, words in reversed(LINES)
+    )
+    return f'<p class="legend">{entries}</p>'
+
+
+def flow(panels: Sequence[tuple[str, str]]) -> str:
+    """Large panels one after another, as many in a row as there is room for."""
+    figures = "".join(
+        f"<figure><figcaption>{html.escape(title)}</figcaption>{panel}</figure>" for title, panel in panels
+    )
+    return f'<div class="flow">{figures}</div>'
+
+
+def matrix(
+    rows: Sequence[str],
+    columns: Sequence[str],
+    panel: Callable[[str, str], str],
+    below: str,
+    corner: str = "",
+) -> str:
+    """Small panels as a table: rows and columns are named at its edges."""
+    head = "".join(f'<th scope="col">{html.escape(column)}</th>' for column in columns)
+    lines = [f'<tr><th>{html.escape(corner)}</th><td class="axis"></td>{head}</tr>']
+    for row in rows:
+        cells = "".join(f"<td>{panel(row, column)}</td>" for column in columns)
+        lines.append(
+            f'<tr><th scope="row">{html.escape(row)}</th><td class="axis">{side_axis()}</td>{cells}</tr>'
+        )
+    axes = f"<td>{below}</td>" * len(columns)
+    lines.append(f'<tr><th></th><td class="axis"></td>{axes}</tr>')
+    return f'<div class="wide"><table class="matrix">{"".join(lines)}</table></div>'

@@ -1,0 +1,103 @@
+"""Box plots by epoch of the strongest pull, max over j≠y of ∂NNCE/∂p_j, on right and on wrong labels."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from noiseproof.report.figures import Drawing, figure_of
+from noiseproof.report.plots import INK, SERIES, new_figure, styled, svg_of
+from noiseproof.results import Result
+
+if TYPE_CHECKING:
+    from noiseproof.results import Gathered
+
+BOXES = 12
+"""Epochs that are drawn, evenly spread; a box for each of hundreds would be a smear."""
+
+WHISKERS, QUARTILES, MIDDLE = (0.05, 0.95), (0.25, 0.75), 0.5
+
+
+@figure_of("gradients")
+def gradients(gathered: "Gathered") -> Drawing | None:
+    """One panel a method and noise (its first seed): boxes by epoch, right labels beside wrong ones."""
+    shown: dict[tuple[str, str], Result] = {}
+    for result in gathered.results:
+        if result.pulls is not None:
+            shown.setdefault((result.method, result.noise), result)
+    if not shown:
+        return None
+    with styled():
+        figure, panels = new_figure(8.5, 3.4 * len(shown), len(shown))
+        described = []
+        for panel, ((method, noise), result) in zip(panels, shown.items(), strict=True):
+            described.append(f"{method}, {noise}: {_panel(panel, result)}")
+            panel.set_title(f"{method}, {noise}, seed {result.seed}")
+        panels[-1].set_xlabel("epoch")
+        svg = svg_of(
+            figure,
+            "gradients",
+            "Gradients of NNCE by epoch, on right and on wrong labels",
+            "Medians at the last epoch. " + "; ".join(described),
+        )
+    return Drawing(
+        "gradients",
+        "Who is still pulled",
+        "Strongest pull of a sample, the largest ∂NNCE/∂pⱼ over the classes j that are not its label, by epoch. "
+        "Box: quartiles with the median; whiskers: 5% and 95%.",
+        svg,
+    )
+
+
+def _panel(panel: Any, result: Result) -> str:
+    from matplotlib.patches import Patch
+
+    assert result.pulls is not None
+    levels = list(result.pulls.quantiles)
+    epochs = len(result.pulls.clean)
+    chosen = sorted({round(i * (epochs - 1) / (BOXES - 1)) for i in range(BOXES)}) if epochs > 1 else [0]
+    width = 0.3
+    said, handles = [], []
+    for side, (words, colour, of_epochs) in enumerate(
+        (("right labels", SERIES[0], result.pulls.clean), ("wrong labels", SERIES[1], result.pulls.flipped))
+    ):
+        places, boxes = [], []
+        for place, epoch in enumerate(chosen):
+            values = of_epochs[epoch]
+            if values is not None:
+                places.append(place + (side - 0.5) * width * 1.2)
+                boxes.append(_box(levels, values))
+        if not boxes:
+            continue
+        said.append(f"{words} {boxes[-1]['med']:.3g}")
+        panel.bxp(
+            boxes,
+            positions=places,
+            widths=width,
+            showfliers=False,
+            patch_artist=True,
+            boxprops={"facecolor": colour, "edgecolor": colour, "alpha": 0.55},
+            medianprops={"color": INK},
+            whiskerprops={"color": colour},
+            capprops={"color": colour},
+            manage_ticks=False,
+        )
+        handles.append(Patch(color=colour, alpha=0.55, label=words))
+    panel.set_xticks(range(len(chosen)), [str(epoch + 1) for epoch in chosen])
+    panel.grid(axis="x", visible=False)
+    panel.set_ylabel("max ∂NNCE/∂pⱼ, j ≠ y", labelpad=8)
+    panel.legend(handles=handles, loc="upper left", bbox_to_anchor=(1, 1))
+    return ", ".join(said)
+
+
+def _box(levels: Sequence[float], values: Sequence[float]) -> dict[str, Any]:
+    """A box from recorded quantiles; the nearest one where a level was not recorded."""
+
+    def at(level: float) -> float:
+        return values[min(range(len(levels)), key=lambda place: abs(levels[place] - level))]
+
+    return {
+        "med": at(MIDDLE),
+        "q1": at(QUARTILES[0]),
+        "q3": at(QUARTILES[1]),
+        "whislo": at(WHISKERS[0]),
+        "whishi": at(WHISKERS[1]),
+    }
