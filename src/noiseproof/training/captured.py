@@ -279,7 +279,7 @@ class _Restorable:
 
     def __init__(self, run: Run) -> None:
         self.run = run
-        self.before = {id(tensor): tensor.clone() for tensor in self._tensors()}
+        self.before = {id(tensor): tensor.detach().clone() for tensor in self._tensors()}
 
     def _tensors(self) -> Iterator[Tensor]:
         yield from self.run.model.state_dict(keep_vars=True).values()
