@@ -194,5 +194,5 @@ def test_every_recipe_prepares_batches():
 def test_an_unknown_recipe_offers_the_nearest():
     with pytest.raises(KeyError, match=r"no augmentation recipe for 'cifar-10'; did you mean 'cifar10'\?"):
         recipe_for("cifar-10")
-    with pytest.raises(KeyError, match="there are: animal10n, cifar10"):
+    with pytest.raises(KeyError, match="there are: animal10n, blobs, cifar10"):
         recipe_for("zzz")

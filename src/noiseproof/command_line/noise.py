@@ -27,7 +27,9 @@ EPILOG = """
 
   noiseproof noise digits --kind annotators --rates 0.1,0.2,0.6 --out crowd.npz
 
-  noiseproof noise isic2017 --kind masks --rate 0.7 --strength 0.7 --out masks.npz --show
+  noiseproof noise isic2017 --kind masks --share 0.7 --strength 0.7 --out masks.npz --show
+
+  noiseproof noise blobs --kind masks --share 0.7 --strength 0.7 --show
 """
 
 DEFAULT_FLIPS = {
@@ -76,7 +78,10 @@ def noise(
     rate: Annotated[
         float | None,
         typer.Option(
-            help="Share of wrong labels, 0 to 1; for masks the share of them.", rich_help_panel="Noise"
+            "--rate",
+            "--share",
+            help="Share of wrong labels, 0 to 1; --share is the same, for masks.",
+            rich_help_panel="Noise",
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Decides the draw.", rich_help_panel="Noise")] = 1,

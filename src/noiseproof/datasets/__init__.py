@@ -18,6 +18,7 @@ from noiseproof.datasets import webvision  # noqa: F401
 from noiseproof.datasets import animal10n  # noqa: F401
 from noiseproof.datasets import clothing1m  # noqa: F401
 from noiseproof.datasets import isic2017  # noqa: F401
+from noiseproof.datasets import blobs  # noqa: F401
 from noiseproof.datasets import folders  # noqa: F401
 from noiseproof.datasets import csv_file  # noqa: F401
 # isort: on

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 WRONG, RIGHT, NEUTRAL = "#b2182b", "#1a7a4c", "#4c72b0"
 SHEET_COLUMNS = 10
 SHEET_ROWS = 2
+MASKS_A_ROW, MASK_ROWS = 3, 2
+"""Of each kind of corruption so many images are shown beside one another, in so many rows."""
+
 MOST_NAMED_CLASSES = 20
 """With more classes than these, axes carry numbers only."""
 
@@ -67,28 +70,44 @@ def draw_labels(
 
 
 def draw_masks(noisy: NoisyMasks, images: NDArray[Any] | None = None, title: str = "") -> "Figure":
-    """One page: for each kind of corruption some masks, the true outline in green, the given one in red."""
+    """One page: for each kind of corruption some images, each with its true and its given mask beside it.
+
+    The given mask carries the true outline in green and its own in red, and above it stands the kind.
+    """
     from matplotlib.figure import Figure
 
     kinds = [kind for kind in range(1, len(KINDS)) if bool((noisy.kinds == kind).any())]
-    columns = 6
-    figure = Figure(figsize=(2.1 * columns, 2.3 * max(1, len(kinds)) + 0.6), layout="constrained")
+    panels = ("image", "true", "given") if images is not None else ("true", "given")
+    columns = MASKS_A_ROW * len(panels)
+    rows = max(1, MASK_ROWS * len(kinds))
+    figure = Figure(figsize=(1.8 * columns, 2.0 * rows + 0.6), layout="constrained")
     figure.suptitle(f"{title}: {noisy}".removeprefix(": "), fontsize=10)
-    axes = figure.subplots(max(1, len(kinds)), columns, squeeze=False)
+    axes = figure.subplots(rows, columns, squeeze=False)
     for spot in axes.flat:
         spot.axis("off")
-    for row, kind in zip(axes, kinds, strict=False):
-        for spot, index in zip(row, np.flatnonzero(noisy.kinds == kind), strict=False):
-            if images is not None:
-                _draw_image(spot, images[index])
-            else:
-                spot.imshow(noisy.clean[index] != 0, cmap="gray_r", vmin=0, vmax=3)
-            for mask, colour in ((noisy.clean[index], RIGHT), (noisy.masks[index], WRONG)):
-                if (mask != 0).any() and not (mask != 0).all():
-                    spot.contour(mask != 0, levels=[0.5], colors=colour, linewidths=1.2)
-            area, difference = noisy.area_ratios[index], noisy.differences[index]
-            spot.set_title(f"{KINDS[kind]}: area ×{area:.2f}, differs {difference:.2f}", fontsize=7)
+    for order, kind in enumerate(kinds):
+        places = axes[MASK_ROWS * order : MASK_ROWS * (order + 1)].reshape(-1, len(panels))
+        for spots, index in zip(places, np.flatnonzero(noisy.kinds == kind), strict=False):
+            _draw_mask_panels(dict(zip(panels, spots, strict=True)), noisy, images, int(index))
     return figure
+
+
+def _draw_mask_panels(
+    spots: "dict[str, Axes]", noisy: NoisyMasks, images: NDArray[Any] | None, index: int
+) -> None:
+    true, given = noisy.clean[index] != 0, noisy.masks[index] != 0
+    if images is not None:
+        _draw_image(spots["image"], images[index])
+        spots["image"].set_title(f"image {index}", fontsize=7)
+    for name, mask in (("true", true), ("given", given)):
+        spots[name].imshow(mask, cmap="gray", vmin=0, vmax=1)
+    for mask, colour in ((true, RIGHT), (given, WRONG)):
+        if mask.any() and not mask.all():
+            spots["given"].contour(mask, levels=[0.5], colors=colour, linewidths=1.2)
+    spots["true"].set_title("true mask", fontsize=7)
+    area, difference = noisy.area_ratios[index], noisy.differences[index]
+    kind = KINDS[noisy.kinds[index]]
+    spots["given"].set_title(f"{kind}: area ×{area:.2f}, differs {difference:.2f}", fontsize=7)
 
 
 def _ratios(rows_of_images: int) -> list[float]:

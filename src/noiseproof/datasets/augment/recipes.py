@@ -130,6 +130,7 @@ _SAME_AS = {
     "mnist": "mnist-like",
     "digits": "mnist-like",
     "isic2017-128px": "isic2017",
+    "blobs": "isic2017",
 }
 
 
