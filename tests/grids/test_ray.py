@@ -167,3 +167,34 @@ def test_the_same_grid_again_trains_nothing_and_one_machine_goes_on(local, tmp_p
     assert "not a finite number" in outcome.states[2].record.error
     after = run_cells([first, second, *bad.cells()], folder=tmp_path, processes=1)
     assert after.trained == 0
+
+
+def test_ctrl_c_saves_what_workers_have_and_one_machine_goes_on(local, tmp_path):
+    from noiseproof.grids.ray_cluster import run_cells_on_ray
+    from noiseproof.grids.runner import run_cells
+
+    settings = {"epochs": 300, "device": "cpu"}
+    cells = load("digits-table").narrowed(["ce"], ["clean"], [1, 2, 3], settings).cells()
+
+    def press():
+        while not list((tmp_path / "ray").glob("*/*/checkpoint.pt")):
+            time.sleep(0.1)
+        time.sleep(1.0)
+        signal.raise_signal(signal.SIGINT)
+
+    threading.Thread(target=press, daemon=True).start()
+    outcome = run_cells_on_ray(cells, address="local", folder=tmp_path)
+    assert outcome.stopped == "interrupted"
+    begun = [state for state in outcome.states if state.status == "begun"]
+    assert begun
+    assert outcome.count("finished") == 0
+    assert not list((tmp_path / "ray").glob("*"))
+    for state in begun:
+        assert (tmp_path / state.record.id / "checkpoint.pt").exists()
+        assert state.record.progress.epochs > 0
+    with Store(tmp_path) as store:
+        trained = store.get(begun[0].record.id).epochs
+    after = run_cells([begun[0].cell], folder=tmp_path, processes=1)
+    assert after.trained == 1
+    with Store(tmp_path) as store:
+        assert store.get(begun[0].record.id).epochs[: len(trained) - 1] == trained[:-1]

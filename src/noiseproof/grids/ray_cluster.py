@@ -25,10 +25,9 @@ from noiseproof.grids.runner import (
     cells_to_train,
     out_of_memory,
     record_failure,
-    stoppable,
 )
 from noiseproof.grids.states import CellState, states_of
-from noiseproof.training.interruption import Interrupted
+from noiseproof.training.interruption import Interruption
 from noiseproof.training.run_lock import locked
 from noiseproof.training.store import Store
 
@@ -114,20 +113,19 @@ class _Driver:
                 f"a cluster of {self.places} {kind}{'s' if self.places != 1 else ''}; "
                 f"{len(waiting)} runs in {len(self.queue)} tasks"
             )
-            stopped: str | None = None
-            try:
-                with stoppable():
-                    stopped = self._work(store)
-            except Interrupted:
-                stopped = "interrupted"
-            finally:
-                self._stop(store)
+            # Not an exception, which must not pass through Ray's own code: a wish that is looked at.
+            with Interruption() as interruption:
+                try:
+                    stopped = self._work(store, interruption)
+                finally:
+                    self._stop(store)
             return Outcome(states_of(self.cells, store), self.trained, stopped)
 
-    def _work(self, store: Store) -> str | None:
+    def _work(self, store: Store, interruption: Interruption) -> str | None:
         while self.queue or self.at_work:
-            late = self.deadline is not None and time.monotonic() > self.deadline
-            if late:
+            if interruption.requested:
+                return "interrupted"
+            if self.deadline is not None and time.monotonic() > self.deadline:
                 return "budget"
             # Without a budget Ray has them all at once, and knows what machines to ask for.
             while self.queue and (self.deadline is None or len(self.at_work) < max(1, self.places)):
