@@ -134,12 +134,13 @@ class Grid:
         )
 
     def _config(self, method: Method, noise: str, seed: int) -> "Config":
+        from noiseproof.datasets import DataError
         from noiseproof.training.config import resolve
 
         said = merged(self.settings, method.settings, self.overrides)
         try:
             return resolve(self.dataset, recipe=self.recipe, loss=method.loss, noise=noise, seed=seed, **said)
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, DataError) as error:
             raise ValueError(f"grid {self.name}, method {method.label!r}, noise {noise}: {error}") from error
 
 

@@ -1,0 +1,137 @@
+"""A grid of one's own: what it may say, and one plain line for every slip."""
+
+import re
+
+import pytest
+
+from noiseproof.grids import Grid, Method, load
+
+GOOD = """
+title = "Mine"
+dataset = "digits"
+noises = ["clean", "sym-0.4"]
+seeds = [1, 2]
+
+[settings]
+epochs = 3
+
+[[methods]]
+label = "CE"
+loss = "ce"
+
+[[methods]]
+label = "ANL β={beta} lr={learning_rate}"
+loss = "anl-ce"
+loss_parameters = { alpha = 2.0 }
+
+[methods.for_each]
+learning_rate = [0.01, 0.1]
+loss_parameters = { beta = [1.0, 5.0] }
+"""
+
+
+@pytest.fixture
+def write(tmp_path):
+    def written(text):
+        path = tmp_path / "mine.toml"
+        path.write_text(text, encoding="utf-8")
+        return str(path)
+
+    return written
+
+
+def test_a_file_expands_ranges_and_merges_settings(write):
+    grid = load(write(GOOD))
+    assert (grid.name, grid.title, grid.kind, grid.published) == ("mine", "Mine", "table", None)
+    assert [method.label for method in grid.methods] == [
+        "CE",
+        *("ANL β=1 lr=0.01", "ANL β=5 lr=0.01", "ANL β=1 lr=0.1", "ANL β=5 lr=0.1"),
+    ]
+    cells = grid.cells()
+    assert len(cells) == 5 * 2 * 2
+    assert {cell.config.epochs for cell in cells} == {3}
+    last = cells[-1].config
+    assert dict(last.loss_parameters) == {"alpha": 2.0, "beta": 5.0}
+    assert (last.learning_rate, last.noise, last.seed) == (0.1, "sym-0.4", 2)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("noises =", "noise =", "key in grid mine: unknown name 'noise'; did you mean 'noises'"),
+        (
+            "epochs = 3",
+            "epoch = 3",
+            "grid mine, settings: setting: unknown name 'epoch'; did you mean 'epochs'",
+        ),
+        ("epochs = 3", "seed = 3", "grid mine, settings: seed is not a setting"),
+        ("epochs = 3", "epochs = 0", "grid mine, method 'CE', noise clean: epochs: expected an integer >= 1"),
+        ('"CE"', '"C,E"', "method 'C,E': expected a label without a comma"),
+        ('label = "CE"', 'labl = "CE"', "grid mine, method 1: expected label to be a text, got None"),
+        ('loss = "ce"', 'loss = "cee"', "loss: unknown name 'cee'; did you mean 'ce'"),
+        ('loss = "ce"', 'loss = "ce"\nl2 = 1', "method 'CE': setting: unknown name 'l2'; did you mean 'l1'"),
+        ('"sym-0.4"', '"symm-0.4"', "got 'symm-0.4'. Did you mean 'sym-0.4'"),
+        ('"sym-0.4"', '"clean"', "'clean' stands twice among its noises"),
+        ("[1, 2]", "[1, 1]", "1 stands twice among its seeds"),
+        ("[1, 2]", "[]", "expected at least one of its seeds, got none"),
+        ("[1, 2]", "[1.5]", "expected seeds that are whole numbers, got 1.5"),
+        ("[1, 2]", "3", "expected seeds to be a list, got 3"),
+        ('dataset = "digits"', "", "grid mine: expected dataset, which it does not say"),
+        ('dataset = "digits"', 'dataset = "digts"', "no data set is called 'digts'; did you mean 'digits'?"),
+        ("{beta}", "{bta}", "{…} in its label: unknown name 'bta'; did you mean 'beta'"),
+        ("ANL β={beta} lr={learning_rate}", "ANL", "'ANL' stands twice among its methods"),
+        ("beta = [1.0, 5.0]", "beta = 5.0", "expected for_each to be a table of lists, got 5.0"),
+        ('title = "Mine"', 'kind = "tabel"', "kind of grid mine: unknown name 'tabel'; did you mean 'table'"),
+        ('title = "Mine"', "title = ", "grid mine: not TOML"),
+    ],
+)
+def test_a_slip_is_told_with_its_place_and_the_nearest_name(write, old, new, message):
+    assert old in GOOD
+    path = write(GOOD.replace(old, new, 1))
+    with pytest.raises(ValueError, match=re.escape(message)):
+        load(path).cells()
+
+
+def test_two_labels_for_one_experiment_are_refused(write):
+    again = '\n[[methods]]\nlabel = "CE again"\nloss = "ce"\n'
+    with pytest.raises(ValueError, match="'CE' and 'CE again' are the same experiment"):
+        load(write(GOOD + again)).cells()
+
+
+def test_names_and_files_that_are_not_there(tmp_path):
+    with pytest.raises(ValueError, match="grid: unknown name 'cifar10-tabel'; did you mean 'cifar10-table'"):
+        load("cifar10-tabel")
+    with pytest.raises(ValueError, match="grid: cannot read .*No such file"):
+        load(str(tmp_path / "none.toml"))
+    other = tmp_path / "grid.yaml"
+    other.write_text("a: b")
+    with pytest.raises(ValueError, match="a file of your own must end in .toml"):
+        load(str(other))
+
+
+def test_narrowing_by_label_loss_noise_and_seed():
+    grid = load("cifar10-table")
+    assert [m.label for m in grid.narrowed(["Anl-Ce*", "apl"]).methods] == ["APL", "ANL-CE*"]
+    assert [m.label for m in load("overfitting-curves").narrowed(["anl-ce"]).methods] == [
+        "ANL-CE (w/ L2)",
+        "ANL-CE (w/ L1)",
+    ]
+    assert grid.narrowed(noises=["real", "sym-0.80"]).noises == ("sym-0.8", "real")
+    assert grid.narrowed(seeds=[7]).seeds == (7,)
+    with pytest.raises(ValueError, match="methods of grid cifar10-table: unknown name 'anl'.*Known: CE, FL"):
+        grid.narrowed(["anl"])
+    with pytest.raises(ValueError, match="noises of grid cifar10-table: unknown name 'sym-0.5'"):
+        grid.narrowed(noises=["sym-0.5"])
+
+
+def test_settings_of_the_narrowed_grid_win_over_all():
+    grid = load("overfitting-curves").narrowed(settings={"precision": "float32", "l1": 0.25})
+    assert {(cell.config.precision, cell.config.l1) for cell in grid.cells()} == {("float32", 0.25)}
+    again = grid.narrowed(settings={"l1": 0.5})
+    assert {(cell.config.precision, cell.config.l1) for cell in again.cells()} == {("float32", 0.5)}
+
+
+def test_a_grid_can_be_made_in_python():
+    methods = (Method("one", "ce"), Method("two", "ce", {"learning_rate": 0.5}))
+    grid = Grid("mine", "Mine", "digits", "table", methods, ("clean",), (1,))
+    assert [cell.config.learning_rate for cell in grid.cells()] == [0.01, 0.5]
