@@ -5,7 +5,7 @@ from typing import Any
 
 from noiseproof.grids.states import CellState
 
-LARGEST_PACK = {"cuda": 12, "cpu": 60}
+LARGEST_PACK = {"cuda": 12, "cpu": 36}
 """Runs in a pack, by device. On a GPU they share its memory; on a CPU a large pack saves starts of processes."""
 
 
