@@ -1,5 +1,6 @@
 """``noiseproof bench``: a grid of runs, trained as far as time allows and gone on with at any time."""
 
+import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -99,7 +100,7 @@ def bench(
     except KeyboardInterrupt:
         typer.echo("Stopped at once. Go on with the same command.", err=True)
         raise typer.Exit(130) from None
-    _tell_outcome(chosen, cells, outcome, options)
+    _tell_outcome(grid, chosen, outcome, options)
 
 
 class _Options:
@@ -119,7 +120,7 @@ class _Options:
         from noiseproof.grids.pace import parse_duration
         from noiseproof.training.store import default_folder
 
-        self.folder = folder or default_folder()
+        self.folder, self.folder_was_said = folder or default_folder(), folder is not None
         self.pack, self.processes, self.retry_failed = pack, processes, retry_failed
         self.budget = None if budget is None else parse_duration(budget)
         self.ray, self.records, self.quiet = ray, records, quiet
@@ -247,11 +248,10 @@ def _writer(cells: "Sequence[Cell]", options: _Options) -> "Callable[[Sequence[R
     return write
 
 
-def _tell_outcome(grid: "Grid", cells: "Sequence[Cell]", outcome: "Outcome", options: _Options) -> None:
+def _tell_outcome(name: str, grid: "Grid", outcome: "Outcome", options: _Options) -> None:
     from noiseproof.grids.states import with_status
 
-    typer.echo(f"\n{grid.title}\n")
-    typer.echo(_table(grid, cells, outcome))
+    _tell_table(grid, options)
     for state in with_status(outcome.states, "failed"):
         cell, record = state.cell, state.record
         typer.echo(
@@ -261,7 +261,7 @@ def _tell_outcome(grid: "Grid", cells: "Sequence[Cell]", outcome: "Outcome", opt
     typer.echo(f"{_counted(outcome.states)}.")
     if outcome.count("failed"):
         typer.echo("Failed runs are kept as they are; --retry-failed tries them again.", err=True)
-    typer.echo(f"Report: noiseproof report {grid.name if not _is_file(grid) else 'GRID.toml'} --open")
+    typer.echo(_command_for_report(name, grid, options))
     if outcome.stopped == "interrupted":
         typer.echo("Stopped, nothing lost. Go on with the same command.", err=True)
         raise typer.Exit(130)
@@ -271,39 +271,30 @@ def _tell_outcome(grid: "Grid", cells: "Sequence[Cell]", outcome: "Outcome", opt
         raise typer.Exit(1)
 
 
-def _is_file(grid: "Grid") -> bool:
-    from noiseproof import grids
+def _tell_table(grid: "Grid", options: _Options) -> None:
+    from noiseproof.command_line.table import print_table
+    from noiseproof.results import gather, table_of
 
-    return grid.name not in grids.names()
+    gathered = gather(grid, folder=options.folder)
+    if gathered.results:
+        typer.echo()
+        print_table(table_of(gathered))
+        typer.echo()
 
 
-def _table(grid: "Grid", cells: "Sequence[Cell]", outcome: "Outcome") -> str:
-    """Mean of the last epoch's accuracy over seeds; how many, where not all."""
-    accuracies: dict[tuple[str, str], list[float]] = {}
-    for state in outcome.states:
-        if state.status == "finished" and state.record is not None and state.record.result is not None:
-            place = state.cell.method.label, state.cell.noise
-            accuracies.setdefault(place, []).append(float(state.record.result["test_accuracy"]))
-    seeds = len({cell.seed for cell in cells})
-    rows = [["", *grid.noises]]
-    for method in grid.methods:
-        row = [method.label]
-        for noise in grid.noises:
-            found = accuracies.get((method.label, noise), [])
-            mean = f"{sum(found) / len(found):.2f}" if found else "–"
-            row.append(mean if len(found) in (0, seeds) else f"{mean} ({len(found)})")
-        rows.append(row)
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = [
-        "  ".join(
-            text.ljust(width) if column == 0 else text.rjust(width)
-            for column, (text, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
-    return "\n".join(
-        [*lines, "", f"Test accuracy of the last epoch in percent, mean over {_many(seeds, 'seed')}."]
-    )
+def _command_for_report(name: str, grid: "Grid", options: _Options) -> str:
+    """How to look at what was trained; runs with other settings than the grid's are found in a file only."""
+    from noiseproof.training.config import NOT_PART_OF_THE_RESULT
+
+    words = ["noiseproof", "report", name]
+    if set(grid.overrides) - set(NOT_PART_OF_THE_RESULT):
+        words += ["--from", str(options.records or "FILE")]
+    elif options.folder_was_said:
+        words += ["--folder", str(options.folder)]
+    command = f"Report: {shlex.join([*words, '--open'])}"
+    if "FILE" in words:
+        command += ", with the FILE of --records: settings other than the grid's own are looked up there"
+    return command
 
 
 def _counted(states: "Sequence[CellState]") -> str:

@@ -1,0 +1,193 @@
+"""``noiseproof bench`` as a user types it: plans, results, stops, and one line for every mistake."""
+
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from noiseproof.command_line import bench as bench_module
+from noiseproof.grids import names
+from noiseproof.results import read_records
+from noiseproof.training.store import Store
+
+SMALL = ("--set", "epochs=2", "--set", "train_size=200", "--device", "cpu")
+PART = ("digits-table", "--methods", "ce,anl-ce", "--noise", "clean,sym-0.4", "--seeds", "1", *SMALL)
+
+
+@pytest.fixture
+def bench(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NOISEPROOF_DATA", str(tmp_path / "data"))
+    monkeypatch.delenv("NOISEPROOF_RUNS", raising=False)
+    app = typer.Typer()
+    app.command(epilog=bench_module.EPILOG)(bench_module.bench)
+    return lambda *arguments: CliRunner().invoke(app, [*map(str, arguments)])
+
+
+def test_without_a_grid_all_are_listed(bench):
+    done = bench()
+    assert done.exit_code == 0
+    for name in names():
+        assert re.search(rf"^{re.escape(name)} ", done.output, re.M)
+    assert re.search(r"^cifar10-table +360 runs ", done.output, re.M)
+
+
+def test_help_ends_with_examples(bench):
+    done = bench("--help")
+    assert done.exit_code == 0
+    assert "noiseproof bench my-grid.toml --ray auto" in done.output
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_dry_run_needs_no_data_and_writes_nothing(bench, tmp_path, name):
+    done = bench(name, "--dry-run", "--device", "cpu")
+    assert done.exit_code == 0, done.output
+    assert "to train in" in done.output
+    assert "No estimate of time" in done.output
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_dry_run_of_the_papers_table(bench):
+    done = bench("cifar10-table", "--dry-run", "--device", "cpu", "--pack", "12")
+    lines = [line for line in done.output.splitlines() if " seed " in line]
+    assert len(lines) == 360
+    assert "360 runs: 360 new." in done.output
+    assert "360 to train in 30 packs" in done.output  # human labels go apart: 27 packs and 3
+    assert lines[0].split()[:4] == ["CE", "clean", "seed", "1"]
+    assert lines[-1].split()[-1].startswith("cifar10-real-anl-ce-er-s3-")
+
+
+def test_a_grid_from_start_to_table_then_nothing_to_do(bench, tmp_path):
+    done = bench(*PART, "--processes", "1", "--records", "results/mine.jsonl")
+    assert done.exit_code == 0, done.output
+    assert "4 runs: 4 new; 4 to train." in done.output
+    assert "[4/4] " in done.output
+    assert "4 runs: 4 finished." in done.output
+    with Store(tmp_path / "runs") as store:
+        records = {record.config_hash: record for record in store.runs(status="finished")}
+    assert len(records) == 4
+    written = read_records(tmp_path / "results" / "mine.jsonl")
+    assert {line.config_hash for line in written} == set(records)
+    assert sorted((line.method, line.noise) for line in written) == [
+        ("ANL-CE", "clean"),
+        ("ANL-CE", "sym-0.4"),
+        ("CE", "clean"),
+        ("CE", "sym-0.4"),
+    ]
+    for record in records.values():
+        assert f"{record.result['test_accuracy']:.2f}" in done.output
+    assert "Report: noiseproof report digits-table --from results/mine.jsonl --open" in done.output
+
+    again = bench(*PART, "--quiet")
+    assert again.exit_code == 0
+    assert "to train" not in again.output
+    assert "4 runs: 4 finished." in again.output
+    planned = bench(*PART[:-8], "--seeds", "1-3", *SMALL, "--dry-run", "--processes", "1")
+    assert "12 runs: 4 finished, 8 new." in planned.output
+    assert re.search(
+        r"8 to train in 1 pack: about \d+ s on this machine, by the pace of 4 runs", planned.output
+    )
+
+
+def test_records_also_hold_what_was_trained_before(bench, tmp_path):
+    bench(*PART, "--processes", "1", "--quiet")
+    bench(*PART, "--quiet", "--records", "late.jsonl")
+    assert len(read_records(tmp_path / "late.jsonl")) == 4
+
+
+def test_failures_are_told_and_the_exit_says_so(bench):
+    bad = ("digits-table", "--methods", "ce", "--noise", "clean", "--seeds", "1", *SMALL)
+    bad += ("--set", "learning_rate=1e30", "--set", "clip_norm=0", "--processes", "1")
+    done = bench(*bad)
+    assert done.exit_code == 1
+    assert "Failed: CE, clean, seed 1: not a finite number" in done.output
+    assert "--retry-failed tries them again" in done.output
+    again = bench(*bad)
+    assert again.exit_code == 1
+    assert "1 run: 1 failed; 0 to train." in again.output
+    retried = bench(*bad, "--retry-failed")
+    assert "1 run: 1 failed; 1 to train." in retried.output
+
+
+def test_parts_share_a_grid_out(bench):
+    whole = bench("alpha-beta-grid", "--dry-run", "--device", "cpu").output
+    runs = {line.split()[-1] for line in whole.splitlines() if " seed " in line}
+    parts = []
+    for number in (1, 2, 3):
+        output = bench("alpha-beta-grid", "--dry-run", "--device", "cpu", "--part", f"{number}/3").output
+        parts.append({line.split()[-1] for line in output.splitlines() if " seed " in line})
+    assert sorted(map(len, parts)) == [8, 8, 9]
+    assert set.union(*parts) == runs
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["cifar10-tabel"], "grid: unknown name 'cifar10-tabel'; did you mean 'cifar10-table'?"),
+        (["digits-table", "--methods", "anlce"], "did you mean 'ANL-CE'?"),
+        (["digits-table", "--noise", "sym-0.5"], "noises of grid digits-table: unknown name 'sym-0.5'"),
+        (
+            ["digits-table", "--seeds", "one"],
+            "--seeds: expected whole numbers such as 1,2,3 or 4-8, got 'one'",
+        ),
+        (["digits-table", "--seeds", "5-3"], "--seeds: expected a range that goes up"),
+        (["digits-table", "--budget", "20"], "budget: expected a time such as 90s, 20m"),
+        (["digits-table", "--set", "epoch=3"], "unknown name 'epoch'; did you mean 'epochs'?"),
+        (["digits-table", "--set", "epochs"], "--set: expected KEY=VALUE such as epochs=30"),
+        (["digits-table", "--set", "loss=ce"], "loss is not a setting"),
+        (["digits-table", "--precision", "fp16"], "precision: unknown name 'fp16'"),
+        (["digits-table", "--device", "tpu"], "device: expected auto, cpu, cuda"),
+        (["digits-table", "--part", "4/3"], "--part: expected I/N with 1 <= I <= N"),
+        (["fashion-table", "--device", "cpu"], "fashion-mnist"),
+        (["none.toml"], "grid: cannot read 'none.toml': No such file"),
+    ],
+)
+def test_a_mistake_is_one_line(bench, arguments, message):
+    done = bench(*arguments)
+    assert done.exit_code == 2
+    assert message in done.output
+    assert done.output.count("Error: ") == 1
+    assert "Traceback" not in done.output
+
+
+def test_values_of_settings_are_written_as_in_toml():
+    read = bench_module._setting
+    assert read("epochs=3") == ("epochs", 3)
+    assert read("l1=5e-5") == ("l1", 5e-5)
+    assert read("nesterov=true") == ("nesterov", True)
+    assert read("schedule=cosine") == ("schedule", "cosine")
+    assert read("weights=a=b.safetensors") == ("weights", "a=b.safetensors")
+    assert read("loss_parameters={alpha=2}") == ("loss_parameters", {"alpha": 2})
+
+
+def test_ray_that_is_not_installed_is_one_line(bench, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    done = bench(*PART, "--ray", "auto")
+    assert done.exit_code == 2
+    assert "Error: --ray needs Ray: pip install 'noiseproof[ray]'" in done.output
+
+
+def test_ctrl_c_in_a_terminal(tmp_path):
+    """A real process and a real signal."""
+    code = "import typer; from noiseproof.command_line.bench import bench; typer.run(bench)"
+    command = [sys.executable, "-c", code, "digits-table", "--methods", "ce", "--noise", "clean"]
+    command += ["--device", "cpu", "--set", "epochs=3000", "--folder", str(tmp_path), "--processes", "1"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        deadline = time.monotonic() + 60
+        while not list(tmp_path.glob("*/checkpoint.pt")) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        output, _ = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 130, output
+    assert "Stopped, nothing lost. Go on with the same command." in output
+    assert "Traceback" not in output
+    with Store(tmp_path) as store:
+        assert any(record.progress.epochs > 0 for record in store.runs())
