@@ -6,11 +6,21 @@ import os
 import select
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
 
 EXECUTABLE = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+START = """
+import fcntl, os, sys
+read, write = (fcntl.fcntl(int(number), fcntl.F_DUPFD, 10) for number in sys.argv[1:3])
+os.dup2(read, 3)
+os.dup2(write, 4)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
+"""Becomes the browser, which reads commands from descriptor 3 and writes to 4."""
 
 
 class Browser:
@@ -22,8 +32,7 @@ class Browser:
         self._read, from_browser = os.pipe()
         self._process = subprocess.Popen(
             [
-                # The browser reads commands from descriptor 3 and writes to 4.
-                *("sh", "-c", f'exec "$@" 3<&{to_browser} 4>&{from_browser}', "sh", EXECUTABLE),
+                *(sys.executable, "-c", START, str(to_browser), str(from_browser), EXECUTABLE),
                 "--headless=new",
                 "--no-sandbox",
                 "--disable-gpu",
@@ -78,7 +87,11 @@ class Browser:
     def open(self, path, width=1280, height=900, dark=False, mobile=False):
         self.events.clear()
         self.send(
-            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=mobile
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=mobile,
         )
         scheme = "dark" if dark else "light"
         self.send("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])

@@ -49,12 +49,13 @@ def command_of(config: Mapping[str, Any]) -> str:
 
 def _usual(config: Mapping[str, Any]) -> dict[str, Any]:
     """What the run's data, loss and noise have by default."""
+    from noiseproof.datasets import DataError
     from noiseproof.training import Config, resolve
 
     said = {name: config[name] for name in ALWAYS}
     try:
         return resolve(config["dataset"], **said).as_data()
-    except ValueError:  # data without a recipe, or a loss that is not registered here
+    except (ValueError, DataError):  # data without a recipe, or a loss that is not registered here
         return {
             each.name: each.default
             for each in fields(Config)

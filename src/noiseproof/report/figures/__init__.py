@@ -52,7 +52,7 @@ def figure_of(*kinds: str) -> Callable[[Maker], Maker]:
 
 def draw_all(gathered: "Gathered") -> list[Drawing]:
     """Draw every figure that suits a grid and has something to show."""
-    for home in HOMES:
-        import_module(f"{__name__}.{home}")
-    drawings = [maker(gathered) for kinds, maker in _MAKERS if kinds is None or gathered.grid.kind in kinds]
+    order = {import_module(f"{__name__}.{home}").__name__: place for place, home in enumerate(HOMES)}
+    makers = sorted(_MAKERS, key=lambda each: order.get(each[1].__module__, len(order)))
+    drawings = [maker(gathered) for kinds, maker in makers if kinds is None or gathered.grid.kind in kinds]
     return [drawing for drawing in drawings if drawing is not None]

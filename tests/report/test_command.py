@@ -1,0 +1,75 @@
+"""The command beside a run repeats it."""
+
+import shlex
+
+import pytest
+from typer.testing import CliRunner
+
+from noiseproof.command_line import app
+from noiseproof.report.command import command_of
+from noiseproof.training import Config, resolve
+from noiseproof.training.plan import Choice
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        resolve("cifar10", loss="anl-ce*", noise="asym-0.4", seed=3),
+        resolve(
+            "cifar100",
+            loss="nce+agce",
+            noise="sym-0.2",
+            loss_parameters={"q": 2.5},
+            epochs=7,
+            precision="bf16",
+        ),
+        resolve(
+            "digits",
+            loss="ce",
+            train_size=100,
+            learning_rate=0.123456789,
+            noise_seed=4,
+            gradient_quantiles=True,
+        ),
+        Config(
+            "folder:my photos/it's",
+            "resnet18",
+            5,
+            0.02,
+            l1=1e-5,
+            image_size=32,
+            loss_parameters={"alpha": 2.0},
+        ),
+    ],
+)
+def test_the_command_repeats_the_run(config, monkeypatch, tmp_path):
+    """Give the command to the command line, and see which config comes out."""
+    from noiseproof import training
+
+    found = []
+
+    def stop_here(given, **options):
+        found.append(given)
+        raise ValueError("seen")
+
+    monkeypatch.setattr(training, "train", stop_here)
+    planned = {
+        "model": "mlp",
+        "epochs": 1,
+        "learning_rate": 9.0,
+        "batch_size": 3,
+        "l1": 9.0,
+        "weight_decay": 9.0,
+    }
+    plan = [Choice(name, value, "another plan") for name, value in planned.items()]
+    monkeypatch.setattr("noiseproof.training.plan.plan_for", lambda dataset, said: plan)
+    words = shlex.split(command_of(config.as_data()).partition("  # ")[0])
+    assert words[0] == "noiseproof"
+    done = CliRunner().invoke(app, [*words[1:], "--folder", str(tmp_path)])
+    assert "seen" in done.output, done.output
+    assert found[0].hash == config.hash
+
+
+def test_what_has_no_flag_is_named_after_the_command():
+    command = command_of(resolve("digits", momentum=0.5, model_options={"hidden": [8]}).as_data())
+    assert command.endswith("# and in a recipe file: model_options = {'hidden': [8]}; momentum = 0.5")

@@ -1,0 +1,248 @@
+"""The page: complete in itself, true to the records, and text stays text."""
+
+import re
+import time
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+import typer
+from tests.results.making import gathered_of, grid_of, result_of, shipped
+from typer.testing import CliRunner
+
+from noiseproof.command_line import report as report_command
+from noiseproof.grids import Method, load
+from noiseproof.report import write_report
+from noiseproof.results import Failure, Gathered, write_results
+
+EVIL = "<script>alert(1)</script>"
+
+
+class Reader(HTMLParser):
+    """What a browser would do with the page: tags it would open, places it would fetch, text it would show."""
+
+    VOID = ("meta", "br", "link", "img", "input", "hr")
+
+    def __init__(self, html):
+        super().__init__()
+        self.tags, self.fetched, self.shown, self.ids, self.links, self.open = [], [], [], [], [], []
+        self.feed(html)
+        assert not self.open
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+        values = dict(attributes)
+        if "id" in values:
+            self.ids.append(values["id"])
+        if tag == "a":
+            self.links.append(values["href"])
+        self.fetched += [
+            v for k, v in attributes if k in ("src", "href", "xlink:href", "data", "action", "srcset")
+        ]
+        self.fetched += [v for _, v in attributes if v and "url(" in v and "url(#" not in v]
+        assert not any(k.startswith("on") for k, _ in attributes)
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.handle_starttag(tag, attributes)
+        if tag not in self.VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open[-1:] not in (["style"], ["script"]):
+            self.shown.append(data)
+
+    @property
+    def text(self):
+        return " ".join(" ".join(self.shown).split())
+
+
+def page_of(tmp_path, gathered, **said):
+    path = tmp_path / "new" / "page.html"
+    write_report(gathered, path, **said)
+    assert [file.name for file in path.parent.iterdir()] == ["page.html"]
+    return path.read_text(encoding="utf-8")
+
+
+GRIDS = (
+    "cifar10-parts",
+    "overfitting-curves",
+    "marginals",
+    "regularisers-anl",
+    "regularisers-apl",
+    "gradients",
+    "alpha-beta-grid",
+)
+
+
+@pytest.mark.parametrize("name", GRIDS)
+def test_the_page_is_complete_in_itself(tmp_path, name):
+    html = page_of(tmp_path, shipped(name, epochs=12))
+    read = Reader(html)
+    assert html.startswith("<!doctype html>")
+    assert all(place.startswith("#") for place in read.fetched)
+    assert not re.search(r"@import|url\(\s*['\"]?(https?:)?//", html)
+    assert not {"link", "iframe", "object", "embed", "img"} & set(read.tags)
+    assert read.tags.count("script") == 1
+    assert len(set(read.ids)) == len(read.ids)
+    assert {link.removeprefix("#") for link in read.links} <= set(read.ids)
+
+
+def test_the_same_runs_give_the_same_page(tmp_path):
+    assert page_of(tmp_path, shipped("gradients", 12)) == page_of(tmp_path, shipped("gradients", 12))
+
+
+def test_the_numbers_are_there_and_lead_to_their_runs(tmp_path):
+    grid = load("cifar10-table").narrowed(["ce", "anl-ce"], ["sym-0.8"], [1, 2])
+    gathered = gathered_of(grid, lambda cell: {"ce": 18.0, "anl-ce": 62.0}[cell.method.loss] + cell.seed)
+    html = page_of(tmp_path, gathered, price_per_hour=2.0)
+    text = Reader(html).text
+    assert "63.50 ±0.71 (2)" in text
+    assert "61.27 ±0.55 +2.23 ✗" in text
+    assert "1 of 2 cells within the published spread" in text
+    assert "noiseproof train cifar10 --loss anl-ce --noise sym-0.8 --seed 2 --precision bf16" in text
+    assert "6 min 00 s computing time" in text
+    assert "0.20 cost at 2 an hour" in text
+    assert "torch 2.9" in text
+    assert "0123456789ab" in text
+    anchor = re.search(r'<a href="#([\w-]+)"><span class="ours[^"]*">63\.50', html)[1]
+    row = html[html.index(f'id="{anchor}"') :].partition("</tr>")[0]
+    assert grid.cells()[1].config.run_id in row
+    assert "ANL-CE" in row
+
+
+def test_what_was_not_recorded_is_not_invented(tmp_path):
+    """A line with the least that every line has still makes a page."""
+    grid = grid_of(seeds=(1,))
+    cell = grid.cells()[0]
+    bare = replace(
+        result_of(cell, 50.0),
+        run=None,
+        config={},
+        seconds=None,
+        realised_rate=None,
+        noise_facts={},
+        curves=result_of(cell, 50.0).curves.__class__(),
+        predicted_marginals=None,
+        environment={},
+    )
+    failure = Failure("ANL-CE", "sym-0.6", 1, "some-run", f"it broke {EVIL}")
+    text = Reader(page_of(tmp_path, Gathered(grid, (bare,), (failure,), expected=2, missing=1))).text
+    assert "1 runs have no config on record" in text
+    assert "noiseproof bench small --methods CE --noise sym-0.6 --seeds 1" in text
+    assert "not on record" in text
+    assert f"it broke {EVIL}" in text
+    assert "1 of 2 runs recorded" in text
+
+
+def hostile():
+    """A grid in which every text that can be chosen is hostile."""
+    grid = grid_of(
+        methods=(Method(EVIL, "ce"), Method(f"\"'>{EVIL}", "anl-ce")), title=EVIL, kind="marginals"
+    )
+    facts = {
+        "kind": EVIL,
+        "generator": EVIL,
+        "class_names": [EVIL] * 10,
+        "transition": [[0.1] * 10] * 10,
+        "label_marginals": [0.1] * 10,
+    }
+    results = tuple(
+        replace(
+            result_of(cell, 50.0 + cell.seed),
+            run=EVIL,
+            variant=EVIL,
+            noise_facts=facts,
+            config={**cell.config.as_data(), "loss_parameters": {EVIL: EVIL}, "model": EVIL, "dataset": EVIL},
+            environment={"hardware": EVIL, "device": EVIL, "versions": {EVIL: EVIL}, "commit": EVIL},
+        )
+        for cell in grid.cells()
+    )
+    return Gathered(grid, results, expected=len(results))
+
+
+def test_hostile_texts_stay_texts(tmp_path):
+    html = page_of(tmp_path, hostile(), introduction=f"-->{EVIL}", grid_argument=EVIL)
+    read = Reader(html)
+    assert EVIL not in html
+    assert read.tags.count("script") == 1
+    assert "b" not in read.tags
+    assert read.text.count("alert(1)") > 50
+    assert "</style>" in html[: html.index("<body>")]
+    assert "<script" not in html[html.index("<body>") : html.rindex("<script")]
+
+
+LABELS = ("--><b>", "$\\frac{$", "a$b$c", "&<>\"'", "ünïcode δ=1e-5", "L1 δ=zero", "L2 δ=1e-4")
+
+
+@pytest.mark.parametrize("kind", ["table", "marginals", "regularisers", "gradients", "alpha-beta"])
+def test_any_label_can_be_drawn(tmp_path, kind):
+    methods = tuple(
+        Method(label, "anl-ce", {"loss_parameters": {"alpha": 1.0 + place}})
+        for place, label in enumerate(LABELS)
+    )
+    settings = {"epochs": 2, "gradient_quantiles": kind == "gradients"}
+    read = Reader(page_of(tmp_path, gathered_of(grid_of(methods, seeds=(1,), kind=kind, settings=settings))))
+    assert "b" not in read.tags
+    for label in LABELS:
+        assert label in read.text
+
+
+def test_a_grid_of_360_runs_is_quick_and_small(tmp_path):
+    gathered = shipped("cifar10-table", epochs=120)
+    assert len(gathered.results) == 360
+    begun = time.perf_counter()
+    html = page_of(tmp_path, gathered)
+    assert time.perf_counter() - begun < 30
+    assert len(html.encode()) < 10_000_000
+    assert html.count('class="panel small"') == 120
+
+
+def test_settings_that_depend_on_the_noise_say_so(tmp_path):
+    grid = load("cifar10-beyond").narrowed(["eps-ce+mae", "logitclip-ce"], ["sym-0.2", "asym-0.4"], [1])
+    text = Reader(page_of(tmp_path, gathered_of(grid))).text
+    assert re.search(r"0\.01 \(sym-0\.2\); 0\.02 \(asym-0\.4\)", text)
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("NOISEPROOF_RUNS", raising=False)
+    app = typer.Typer()
+    app.command("report", epilog=report_command.EPILOG)(report_command.report)
+    app.command("other")(lambda: None)
+    return lambda *words: CliRunner().invoke(app, ["report", *map(str, words)])
+
+
+def test_the_command_writes_the_page(run):
+    gathered = gathered_of(load("cifar10-table").narrowed(["ce"], ["sym-0.8"], [1]))
+    write_results(Path("r.jsonl"), gathered.results)
+    done = run("cifar10-table", "--from", "r.jsonl")
+    assert done.output == "Page: cifar10-table.html\n"
+    assert "1 of 360" in Path("cifar10-table.html").read_text()
+    assert (
+        run("cifar10-table", "--from", "r.jsonl", "--out", "a/b.html", "--price-per-hour", 3).exit_code == 0
+    )
+    assert "cost at 3 an hour" in Path("a/b.html").read_text()
+    Path("taken").write_text("a file")
+    done = run("cifar10-table", "--from", "r.jsonl", "--out", "taken/b.html")
+    assert done.exit_code == 2
+    assert len(done.output.splitlines()) == 1
+    assert "no finished run of digits-table" in run("digits-table").output
+
+
+@pytest.mark.parametrize(
+    "path", sorted(Path(__file__).parents[2].glob("results/*.jsonl")), ids=lambda p: p.name
+)
+def test_published_records_make_a_page(run, path):
+    from noiseproof.grids import names
+
+    name = path.stem if path.stem in names() else "cifar10-table"
+    done = run(name, "--from", path, "--out", "page.html")
+    assert done.exit_code == 0, done.output
+    Reader(Path("page.html").read_text(encoding="utf-8"))
