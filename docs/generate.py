@@ -1,4 +1,4 @@
-"""Write the generated pages: docs/losses.md, from the catalogue.
+"""Write the generated pages: docs/losses.md, from the catalogue; docs/reproduce.md, from the recorded results.
 
 python docs/generate.py            write
 python docs/generate.py --check    only say whether the pages are up to date
@@ -7,6 +7,8 @@ python docs/generate.py --check    only say whether the pages are up to date
 import argparse
 import sys
 from pathlib import Path
+
+from reproduce import reproduce_page
 
 from noiseproof.command_line.losses import assignments, recipe_text
 from noiseproof.losses import available, record
@@ -70,7 +72,7 @@ def _cell(text: str) -> str:
     return _text(text) or "–"
 
 
-PAGES = {"losses.md": losses_page}
+PAGES = {"losses.md": losses_page, "reproduce.md": reproduce_page}
 
 
 def main() -> None:

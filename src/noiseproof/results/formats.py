@@ -15,21 +15,21 @@ def markdown(table: ResultTable, with_published: bool = True) -> str:
     """Return a Markdown table: ours, and below it the paper's with the difference; ✗ marks what is outside."""
     with_published = with_published and table.has_published
     lines = [
-        f"**{_markdown_text(table.title)}**",
+        f"**{markdown_text(table.title)}**",
         "",
-        f"| method | {' | '.join(_markdown_text(noise) for noise in table.noises)} | mean rank |",
+        f"| method | {' | '.join(markdown_text(noise) for noise in table.noises)} | mean rank |",
         "|---" * (len(table.noises) + 2) + "|",
     ]
     for method in table.methods:
         cells = [_markdown_cell(table.cells[method, noise], with_published) for noise in table.noises]
         rank = table.mean_rank(method)
         lines.append(
-            f"| {_markdown_text(method)} | {' | '.join(cells)} | {NOTHING if rank is None else f'{rank:.1f}'} |"
+            f"| {markdown_text(method)} | {' | '.join(cells)} | {NOTHING if rank is None else f'{rank:.1f}'} |"
         )
     rules = list(table.rules())
     if with_published:
         rules.insert(1, "Below it the paper's number and the difference; ✗: not within the published spread.")
-    return "\n".join([*lines, "", *(_markdown_text(rule) for rule in rules), ""])
+    return "\n".join([*lines, "", *(markdown_text(rule) for rule in rules), ""])
 
 
 def _markdown_cell(cell: TableCell, with_published: bool) -> str:
@@ -42,7 +42,7 @@ def _markdown_cell(cell: TableCell, with_published: bool) -> str:
     return f"{text}<br>paper {spread(cell.published)}{difference}"
 
 
-def _markdown_text(text: str) -> str:
+def markdown_text(text: str) -> str:
     """Text in which nothing is markup."""
     text = " ".join(text.split())
     return re.sub(r"([\\`*_{}\[\]<>#|~$&!])", r"\\\1", text)
