@@ -7,9 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.results.making import gathered_of
+
 from noiseproof.grids import load, names
 from noiseproof.results import write_results
-from tests.results.making import gathered_of
 
 ROOT = Path(__file__).parents[2]
 
@@ -31,8 +32,8 @@ def test_reproduction_says_what_was_run_and_what_not(tmp_path):
     text = (tmp_path / "docs" / "reproduce.md").read_text()
     assert "[4 of 360 runs](#cifar10-table); 1 of 2 cells within the published spread" in text
     assert (
-        "| sym-0.8 | ANL-CE | 61.27 ± 0.55 | 61.15 ± 0.07 (2) | -0.12 | within | 90 | `noiseproof bench cifar10-table "
-        "--methods ANL-CE --noise sym-0.8 --seeds 1,2` |" in text
+        "| sym-0.8 | ANL-CE | 61.27 ± 0.55 | 61.15 ± 0.07 (2) | -0.12 | within | 90 | `noiseproof bench "
+        "cifar10-table --methods ANL-CE --noise sym-0.8 --seeds 1,2` |" in text
     )
     assert "| outside |" in text
     assert re.search(r"bench cifar10-parts` \| 45 \| x86\\_64 \| about 1 h 07 min, by the pace of", text)
