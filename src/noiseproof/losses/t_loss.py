@@ -70,7 +70,7 @@ class TLoss(ImageLoss):
 
     Args:
         nu: where ν starts.
-        nu_learning_rate: of ν, where the network's learning rate starts; its schedule is the network's.
+        nu_learning_rate: of ν; the network's schedule leaves it alone.
         background: whether class 0 has errors too.
         published: what the published code does: δ² times e, and D/2 subtracted.
 

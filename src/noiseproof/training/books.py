@@ -8,6 +8,7 @@ from noiseproof import models
 from noiseproof.training import checkpoint, ranks
 from noiseproof.training.data import label_marginals
 from noiseproof.training.environment import describe
+from noiseproof.training.outcome import result_of
 from noiseproof.training.predict import fit_as_data
 from noiseproof.training.progress import Progress
 from noiseproof.training.run import EpochEnd, NotFiniteError, Run
@@ -104,17 +105,7 @@ class Books:
         run_id = run.config.run_id
         self._finished.add(run_id)
         if self.writes:
-            epochs = self.store.get(run_id).epochs
-            tested = [
-                (m["test_accuracy"], i) for i, m in enumerate(epochs) if m.get("test_accuracy") is not None
-            ]
-            best, best_epoch = max(tested, key=lambda each: each[0])  # the first of several equal ones
-            result = {
-                "test_accuracy": epochs[-1]["test_accuracy"],
-                "best_test_accuracy": best,
-                "best_epoch": best_epoch + 1,
-                "held_out": run.data.held_out,
-            }
+            result = result_of(self.store.get(run_id).epochs) | {"held_out": run.data.held_out}
             models.save_weights(run.tested_model, self.folder / run_id / "weights.safetensors")
             self._write_description(run)
             self.store.finish(run_id, result)
@@ -132,7 +123,9 @@ class Books:
             "mean": list(run.data.recipe.mean),
             "std": list(run.data.recipe.std),
             "input": {"channels": channels, "height": height, "width": width},
-            "fit": fit_as_data(run.data.recipe.test_fit),
+            # Arrays were fitted when they were read in: a picture is brought to the size they have.
+            "fit": None if run.data.has_masks else fit_as_data(run.data.recipe.test_fit),
+            "task": "segmentation" if run.data.has_masks else "classification",
             "dataset": run.config.dataset,
         }
         path = self.folder / run.config.run_id / "model.json"

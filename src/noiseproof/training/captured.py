@@ -15,16 +15,18 @@ from functools import partial
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from noiseproof.training import ranks
 from noiseproof.training.run import EpochEnd, Run, has_dropout
+from noiseproof.training.stepwise import evaluation_batch
 from noiseproof.training.streams import generator, order_of_epoch
 
 BLOCK = 32
 """Steps whose images are augmented with one draw. Fixed, so that a result does not depend on free memory."""
 
-WINDOW_BYTES = 1 << 30
+WINDOW_BYTES = 2 << 30
 """Images that a window holds, at most, for each run."""
 
 WARM_UP = 3
@@ -49,9 +51,10 @@ class Window:
 
     Attributes:
         images: (steps x batch, H, W, C), augmented and normalised.
-        given: labels (steps x batch,).
+        given: labels (steps x batch,), or masks (steps x batch, H, W), which are bytes.
+        flipped: of masks, where they are wrong.
         directions: of the Jacobian's projections, where it is asked for.
-        logits: what the network said (steps x batch, K).
+        logits: what the network said (steps x batch, K, …).
         losses: mean loss of each step.
         norms: norm of each step's gradient.
     """
@@ -59,15 +62,18 @@ class Window:
     def __init__(self, run: Run, steps: int) -> None:
         self.run, self.steps = run, steps
         rows = steps * run.config.batch_size
-        channels, height, width = run.data.image_shape
+        self.channels, height, width = run.data.image_shape
         device = run.device
         dtype = torch.bfloat16 if run.config.precision == "bf16" else torch.float32
-        self.images = torch.zeros(rows, height, width, channels, dtype=dtype, device=device)
+        shape = (rows, height, width, run.input_channels)
+        self.images = torch.zeros(shape, dtype=dtype, device=device)
         self.indices = torch.zeros(rows, dtype=torch.int64, device=device)
-        self.given = torch.zeros(rows, dtype=torch.int64, device=device)
+        pixels = run.labels.given.shape[1:]
+        self.given = torch.zeros(rows, *pixels, dtype=run.labels.given.dtype, device=device)
+        self.flipped = torch.zeros(rows, *pixels, dtype=torch.bool, device=device) if pixels else None
         shape = (rows, run.data.num_classes)
         self.directions = torch.zeros(shape, device=device) if run.config.jacobian else None
-        self.logits = torch.zeros(shape, device=device)
+        self.logits = torch.zeros(*shape, *pixels, device=device)
         self.losses = torch.zeros(steps, device=device)
         self.norms = torch.zeros(steps, device=device)
         self._order: tuple[int, Tensor] = -1, self.indices
@@ -83,9 +89,11 @@ class Window:
             rows = slice(start, start + len(indices))
             random = generator(run.device, run.config.seed, "augmentation", run.epoch, begin)
             images = run.data.recipe.for_training(run.data.images[indices], random, dtype=self.images.dtype)
-            self.images[rows] = images.permute(0, 2, 3, 1)
+            self.images[rows, ..., : self.channels] = images.permute(0, 2, 3, 1)
             self.indices[rows] = indices
-            self.given[rows] = run.labels.given[indices]
+            self.given[rows], flipped = run.targets(indices, begin)
+            if self.flipped is not None:
+                self.flipped[rows] = flipped
             if self.directions is not None:
                 random = generator(run.device, run.config.seed, "projection", run.epoch, begin)
                 shape = self.directions[rows].shape
@@ -100,7 +108,7 @@ class Window:
     def take(self, step: Tensor, rows: Tensor) -> None:
         """Take one step of the window: the one whose number, and whose rows, these tensors hold."""
         images = self.images.index_select(0, rows).permute(0, 3, 1, 2)
-        given = self.given.index_select(0, rows)
+        given = self.given.index_select(0, rows).long()
         directions = None if self.directions is None else self.directions.index_select(0, rows)
         logits, loss, norm = self.run.optimize(images, given, directions)
         self.logits.index_copy_(0, rows, logits.float())
@@ -117,8 +125,8 @@ class Window:
             first_step + first,
             indices,
             self.logits[rows],
-            self.given[rows],
-            run.labels.flipped[indices],
+            self.given[rows].long(),
+            run.labels.flipped[indices] if self.flipped is None else self.flipped[rows],
             self.losses[first:last],
             self.norms[first:last],
             batch_size=size,
@@ -137,10 +145,14 @@ class SideBySide:
 
     def __init__(self, runs: Sequence[Run], window_bytes: int = WINDOW_BYTES) -> None:
         self.runs = list(runs)
+        for run in self.runs:
+            run.make_fast()
         first = self.runs[0]
         self.device, self.size, self.data = first.device, first.config.batch_size, first.data
         self.steps = first.batches.steps
-        one = self.size * int(torch.Size(first.data.image_shape).numel()) * 4
+        numbers = int(torch.Size(first.data.image_shape).numel())
+        numbers += first.data.num_classes * first.labels.given[0].numel()  # logits
+        one = self.size * numbers * 4
         blocks = max(1, window_bytes // (one * BLOCK))
         self.window_steps = min(blocks, -(-self.steps // BLOCK)) * BLOCK
         self.windows = [Window(run, self.window_steps) for run in self.runs]
@@ -218,11 +230,12 @@ class SideBySide:
         assert images is not None
         dtype = self.windows[0].images.dtype
         prepared = self.data.recipe.for_testing(images, dtype=dtype)
-        prepared = prepared.contiguous(memory_format=torch.channels_last)
-        starts = range(0, len(prepared), EVALUATION_BATCH)
-        rows = [slice(start, start + EVALUATION_BATCH) for start in starts]
+        empty = self.runs[0].input_channels - prepared.shape[1]
+        prepared = F.pad(prepared, (0, 0, 0, 0, 0, empty)).contiguous(memory_format=torch.channels_last)
+        size = evaluation_batch(self.data, EVALUATION_BATCH)
+        rows = [slice(start, start + size) for start in range(0, len(prepared), size)]
         batches = [(prepared[each], self.data.test_labels[each]) for each in rows]
-        counts = [torch.zeros((), dtype=torch.int64, device=self.device) for _ in self.runs]
+        counts = [run.nothing_right() for run in self.runs]
 
         def count_of(run: Run, counted: Tensor) -> None:
             counted.copy_(run.count_right(batches))
@@ -285,6 +298,7 @@ class _Restorable:
         yield from self.run.model.state_dict(keep_vars=True).values()
         if self.run.average is not None:
             yield from self.run.average.model.state_dict(keep_vars=True).values()
+        yield from self.run.loss.parameters()
         for state in self.run.optimizer.state.values():
             yield from (value for value in state.values() if isinstance(value, Tensor))
 
@@ -293,6 +307,8 @@ class _Restorable:
         """Put everything back; the optimiser's sums that did not exist yet begin at zero."""
         for tensor in self._tensors():
             tensor.copy_(self.before[id(tensor)]) if id(tensor) in self.before else tensor.zero_()
+        if self.run.fast is not None:
+            self.run.fast.parameters.refresh()
 
 
 class _Ahead:

@@ -1,7 +1,8 @@
 """One object holds everything that decides what a run computes; files and flags fill the same fields.
 
 A config starts from its recipe (a TOML file of the package, one for each data set of the paper), then takes what
-was published for its loss, then what the user says. Whoever comes later wins; a key nobody knows is an error.
+was published for its loss, or what the recipe itself says of that loss (``for_loss``), then what the user says.
+Whoever comes later wins; a key nobody knows is an error.
 """
 
 import hashlib
@@ -269,6 +270,7 @@ def resolve(dataset: str, *, recipe: str | None = None, **given: Any) -> Config:
         values["l1"] = published.l1 or values.get("l1", 0.0)
         if published.weight_decay is not None:
             values["weight_decay"] = published.weight_decay
+    values = _for_loss(values, loss)
     parameters = {**values.get("loss_parameters", {}), **given.get("loss_parameters", {})}
     values = {
         **values,
@@ -287,6 +289,18 @@ def resolve(dataset: str, *, recipe: str | None = None, **given: Any) -> Config:
             f"{', '.join(recipe_names())}"
         )
     return Config(**values)
+
+
+def _for_loss(values: Mapping[str, Any], loss: str) -> dict[str, Any]:
+    """A recipe's values with those that it states for one loss."""
+    common = {key: value for key, value in values.items() if key != "for_loss"}
+    own: dict[str, Any] = {}
+    for name, changes in values.get("for_loss", {}).items():
+        _check_keys(changes, f"key of for_loss.{name!r}")
+        if record(name).name == loss:
+            own = changes
+    parameters = {**common.get("loss_parameters", {}), **own.get("loss_parameters", {})}
+    return {**common, **own, "loss_parameters": parameters}
 
 
 def default_recipe(dataset: str) -> str | None:
@@ -312,8 +326,8 @@ def _published_noise(noise: str) -> str | None:
 
 def _check_keys(values: Mapping[str, Any], what: str) -> None:
     known = [each.name for each in fields(Config)]
-    if what != "argument":
-        known.append("published_for")
+    if what.startswith("key in"):
+        known += ["published_for", "for_loss"]
     for key in values:
         if key not in known:
             raise ValueError(checks.unknown(what, key, known))

@@ -17,8 +17,10 @@ from noiseproof.datasets.augment.normalize import IMAGENET_MEAN, IMAGENET_STD
 from noiseproof.datasets.decode import Fit, RandomWindow, Squash
 from noiseproof.datasets.loader import StreamingLoader
 from noiseproof.noise import NoisyLabels
+from noiseproof.noise.masks import KINDS
 from noiseproof.training import ranks
 from noiseproof.training.config import Config
+from noiseproof.training.masks import check_task, draw_mask_noise, resized
 from noiseproof.training.streams import generator, order_of_epoch, stream_seed
 
 RESIDENT_SHARE = 0.4
@@ -44,6 +46,7 @@ class TrainingData:
         test: test samples, with clean labels where the data set has them.
         images: training images on the device, uint8 (N, C, H, W); ``None`` where they are streamed.
         test_images: likewise.
+        test_labels: on the device, (N,), or masks (N, H, W) for segmentation.
         recipe: how images are augmented and normalised.
         device: where it all happens.
         held_out: whether ``test`` was split off from the training data, so that its labels may be wrong too.
@@ -65,6 +68,11 @@ class TrainingData:
         return self.train.num_classes
 
     @property
+    def has_masks(self) -> bool:
+        """Whether every pixel has a label: segmentation, not classification."""
+        return self.train.masks is not None
+
+    @property
     def image_shape(self) -> tuple[int, int, int]:
         """Channels, height and width of what the network sees."""
         if self.train.images is not None:
@@ -80,8 +88,8 @@ class GivenLabels:
     """Labels of one run, on the device.
 
     Attributes:
-        given: what the run trains on (N,).
-        flipped: where that is known to be wrong (N,).
+        given: what the run trains on: (N,), or masks (N, H, W), which are bytes.
+        flipped: where that is known to be wrong, of the same shape.
         summary: realised rates and how the noise was drawn, for the run's record.
     """
 
@@ -93,8 +101,7 @@ class GivenLabels:
 def load_data(config: Config, device: torch.device) -> TrainingData:
     """Load what a config names, from the cache or from the user's folder, onto the device if it fits."""
     train = datasets.load(config.dataset)
-    if train.masks is not None:
-        raise datasets.DataError(f"{config.dataset} has masks, not classes; the engine trains classifiers")
+    check_task(config, train)
     held_out = False
     try:
         test = datasets.load(config.dataset, split="test")
@@ -116,9 +123,16 @@ def load_data(config: Config, device: torch.device) -> TrainingData:
         train = train.subset(np.sort(chosen))
     if len(train) < 2:
         raise datasets.DataError(f"{config.dataset}: expected at least 2 training samples, got {len(train)}")
+    if train.masks is not None:
+        train, test = resized(config, train), resized(config, test)
     recipe = _recipe(config, train)
     images, test_images = _resident(train, recipe.train_fit, device), _resident(test, recipe.test_fit, device)
-    labels = torch.from_numpy(test.labels).to(device)
+    if train.masks is not None and (images is None or test_images is None):
+        raise datasets.DataError(
+            f"{config.dataset}: pictures with masks are kept in memory while training, and these need more than "
+            f"{RESIDENT_SHARE:.0%} of what is free; make them smaller or use fewer (train_size)"
+        )
+    labels = torch.from_numpy(test.labels if test.masks is None else test.masks.copy()).to(device)
     return TrainingData(config.dataset, train, test, images, test_images, labels, recipe, device, held_out)
 
 
@@ -165,6 +179,8 @@ def _free_bytes(device: torch.device) -> float:
 
 def give_labels(config: Config, data: TrainingData) -> GivenLabels:
     """Draw the labels that a run trains on."""
+    if data.has_masks:
+        return _give_masks(config, data)
     noisy = draw_noise(config, data.train)
     clean = data.train.labels
     given = clean if noisy is None else noisy.labels
@@ -177,6 +193,26 @@ def give_labels(config: Config, data: TrainingData) -> GivenLabels:
         torch.tensor(given).to(data.device),
         torch.from_numpy(flipped).to(data.device),
         summary,
+    )
+
+
+def _give_masks(config: Config, data: TrainingData) -> GivenLabels:
+    """Masks of a run, and what was done to them."""
+    noisy, clean = draw_mask_noise(config, data.train), data.train.masks
+    assert clean is not None
+    given = clean if noisy is None else noisy.masks
+    flipped = given != clean
+    summary: dict[str, Any] = {
+        "name": config.noise,
+        "realised_rate": 0.0,
+        "wrong_pixels": float(flipped.mean()),
+    }
+    if noisy is not None:
+        counts = np.bincount(noisy.kinds, minlength=len(KINDS)).tolist()
+        summary |= {"kind": "masks", "seed": noisy.seed, "share": noisy.share, "strength": noisy.strength}
+        summary |= {"realised_rate": noisy.realised_share, "kinds": dict(zip(KINDS, counts, strict=True))}
+    return GivenLabels(
+        torch.tensor(given).to(data.device), torch.from_numpy(flipped).to(data.device), summary
     )
 
 
@@ -319,5 +355,5 @@ def test_batches(data: TrainingData, size: int, workers: int) -> Iterator[tuple[
 
 def label_marginals(labels: Tensor, num_classes: int) -> list[float]:
     """Share of each class among the labels."""
-    counts: NDArray[np.int64] = np.bincount(labels.cpu().numpy(), minlength=num_classes)
-    return [round(float(share), 5) for share in counts / max(1, len(labels))]
+    counts: NDArray[np.int64] = np.bincount(labels.flatten().cpu().numpy(), minlength=num_classes)
+    return [round(float(share), 5) for share in counts / max(1, labels.numel())]

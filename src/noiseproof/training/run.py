@@ -10,10 +10,12 @@ import torch
 from torch import Tensor, nn
 
 from noiseproof import models
-from noiseproof.losses import L1, Jacobian, create
-from noiseproof.training import checkpoint, ranks
+from noiseproof.losses import L1, Jacobian, TLoss, create
+from noiseproof.training import checkpoint, dice, ranks
 from noiseproof.training.config import Config
 from noiseproof.training.data import Batches, TrainingData, give_labels
+from noiseproof.training.fast.networks import FastNetwork, can_be_fast
+from noiseproof.training.masks import moved_masks
 from noiseproof.training.meters import EpochMeters
 from noiseproof.training.streams import generator, stream_seed
 
@@ -31,12 +33,12 @@ class Run:
         parameters: dict[str, Any] = dict(config.loss_parameters)
         self.loss = create(config.loss, **parameters).to(self.device)
         self.l1, self.jacobian = L1(config.l1), Jacobian(config.jacobian)
-        channels, height, _ = data.image_shape
+        channels, height, width = data.image_shape
         self.model = models.create(
             config.model,
             data.num_classes,
             in_channels=channels,
-            image_size=height,
+            image_size=(height, width),
             seed=stream_seed(config.seed, "init"),
             **config.model_options,
         )
@@ -47,9 +49,10 @@ class Run:
                 raise ValueError("sync_batch_norm: torch has it for GPUs only; leave it out on a CPU")
             self.model = nn.SyncBatchNorm.convert_sync_batchnorm(self.model)  # type: ignore[no-untyped-call]
         self.average = _MovingAverage(self.model, config.ema) if config.ema else None
-        self.optimizer = make_optimizer(config, self.model)
+        self.optimizer = make_optimizer(config, self.model, self.loss)
         self.network = self._wrapped()
         self.batches = Batches(config, data)
+        self.fast: FastNetwork | None = None
         self.epoch = self.step = 0
         self.meters = self.fresh_meters()
         self._moment: Moment = moment(self.device)
@@ -85,8 +88,12 @@ class Run:
     def begin_epoch(self) -> None:
         """Set what holds for a whole epoch."""
         self.network.train()
+        if self.fast is not None:
+            self.fast.train()
         learning_rate = self.config.learning_rate_at(self.epoch)
         for group in self.optimizer.param_groups:
+            if group.get("own_rate"):
+                continue
             if isinstance(group["lr"], Tensor):  # a number would be frozen into a captured step
                 group["lr"].fill_(learning_rate)
             else:
@@ -96,8 +103,9 @@ class Run:
         """One step of the optimiser on a global batch; each process takes its own rows of it."""
         rows = slice(ranks.number(), None, ranks.count())
         share = len(indices[rows]) / len(indices)
+        given, flipped = (each[rows] for each in self.targets(indices, self.step))
+        given = given.long()
         images, indices = images[rows].contiguous(memory_format=torch.channels_last), indices[rows]
-        given, flipped = self.labels.given[indices], self.labels.flipped[indices]
         directions = None
         if self.config.jacobian:
             random = generator(self.device, self.config.seed, "projection", self.epoch, self.step)
@@ -106,6 +114,15 @@ class Run:
         with self._dropout_of_this_step():
             logits, loss, norm = self.optimize(images, given, directions, share * ranks.count())
         self.meters.add(self.step, indices, logits, given, flipped, loss[None], norm[None], share=share)
+
+    def targets(self, indices: Tensor, first_step: int) -> tuple[Tensor, Tensor]:
+        """Labels of samples and where they are wrong; masks as their images were moved in the draw of a step."""
+        given, flipped = self.labels.given[indices], self.labels.flipped[indices]
+        if not self.data.has_masks:
+            return given, flipped
+        random = generator(self.device, self.config.seed, "augmentation", self.epoch, first_step)
+        given, flipped = moved_masks(self.data.recipe, (given, flipped), random)
+        return given, flipped
 
     def optimize(
         self, images: Tensor, given: Tensor, directions: Tensor | None = None, weight: float = 1.0
@@ -117,10 +134,15 @@ class Run:
 
         Args:
             images: (N, C, H, W), channels last.
-            given: labels (N,).
+            given: labels (N,) or (N, H, W).
             directions: of the Jacobian's projection, (N, K).
             weight: of this batch among those of all processes, where they are uneven.
         """
+        if self.fast is not None:
+            logits, loss, norm = self._optimize_fast(self.fast, images, given)
+            if self.average is not None:
+                self.average.update(self.model)
+            return logits, loss, norm
         if directions is not None:
             images.requires_grad_()
         with self.precision():
@@ -137,6 +159,26 @@ class Run:
         if self.average is not None:
             self.average.update(self.model)
         return logits.detach(), loss.detach(), norm
+
+    def _optimize_fast(
+        self, network: FastNetwork, images: Tensor, given: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        logits = network(images)
+        loss = self.loss(logits, given)
+        gradients = torch.autograd.grad(loss, network.parameters.leaves)
+        norm = network.parameters.step(gradients, self.l1.strength, self.config.clip_norm)
+        return logits.detach(), loss.detach(), norm
+
+    def make_fast(self) -> None:
+        """From now on compute with the network's fast form, where it has one."""
+        if self.fast is None and can_be_fast(self.model, self.config):
+            dtype = torch.bfloat16 if self.config.precision == "bf16" else torch.float32
+            self.fast = FastNetwork(self.model, self.optimizer, dtype)
+
+    @property
+    def input_channels(self) -> int:
+        """Channels that images must have: those of the data, or some empty ones more."""
+        return self.data.image_shape[0] if self.fast is None else self.fast.in_channels
 
     @contextmanager
     def _dropout_of_this_step(self) -> Iterator[None]:
@@ -162,16 +204,35 @@ class Run:
 
     @torch.no_grad()
     def count_right(self, batches: Iterable[tuple[Tensor, Tensor]]) -> Tensor:
-        """Number of test samples that are classified right, on the device."""
-        model = self.tested_model
+        """Number of test samples that are classified right, on the device; of masks the pixels Dice is made of."""
+        model: nn.Module | FastNetwork = self.tested_model
+        if self.fast is not None and self.average is None:
+            model = self.fast
         model.eval()
-        right = torch.zeros((), dtype=torch.int64, device=self.device)
+        right = self.nothing_right()
+        start = 0
         for images, labels in batches:
             with self.precision():
                 logits = model(images.contiguous(memory_format=torch.channels_last))
-            right += (logits.argmax(1) == labels).sum()
+            if self.data.has_masks:
+                rows = slice(start, start + len(labels))
+                right[rows] = dice.count_pixels(logits.argmax(1), labels, self.data.num_classes)
+                start += len(labels)
+            else:
+                right += (logits.argmax(1) == labels).sum()
         model.train()
         return right
+
+    def nothing_right(self) -> Tensor:
+        """What :meth:`count_right` counts, at zero: one number, or (N, K - 1, 3) of masks."""
+        shape = (len(self.data.test), self.data.num_classes - 1, 3) if self.data.has_masks else ()
+        return torch.zeros(shape, dtype=torch.int64, device=self.device)
+
+    def scores(self, right: Tensor) -> dict[str, float]:
+        """What a test came to, in percent."""
+        if self.data.has_masks:
+            return {"test_dice": dice.pooled(right), "test_dice_per_image": dice.per_image(right)}
+        return {"test_accuracy": 100 * right.item() / len(self.data.test)}
 
     def state(self) -> dict[str, Any]:
         """What a checkpoint holds: weights, optimiser, position, and the sums of an unfinished epoch."""
@@ -180,6 +241,7 @@ class Run:
             "epoch": self.epoch,
             "step": self.step,
             "model": self.model.state_dict(),
+            "loss": {name: value.detach() for name, value in self.loss.named_parameters()},
             "optimizer": self.optimizer.state_dict(),
             "average": self.average.model.state_dict() if self.average is not None else None,
             "meters": self.meters.state,
@@ -210,6 +272,7 @@ class Run:
                 f"{path} belongs to another config ({state['config_hash']}, this one is {self.config.hash})"
             )
         self.model.load_state_dict(state["model"])
+        self.loss.load_state_dict(state.get("loss", {}), strict=False)
         rates = [group["lr"] for group in self.optimizer.param_groups]
         self.optimizer.load_state_dict(state["optimizer"])
         for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
@@ -231,7 +294,7 @@ class EpochEnd:
         run: whose epoch it was; it may be at work on the next one.
         epoch: number of epochs that are done with this one.
         meters: its sums.
-        right: test samples classified right, if the epoch was tested.
+        right: test samples classified right, if the epoch was tested; see :meth:`Run.count_right`.
         learning_rate: that it had.
         state: for the checkpoint.
     """
@@ -272,8 +335,10 @@ class EpochEnd:
         self.meters.sum_over_ranks()
         metrics = self.meters.metrics(self.run.labels.flipped)
         metrics["learning_rate"] = self.learning_rate
+        if learned := {name: float(value) for name, value in self.state["loss"].items()}:
+            metrics["loss_learned"] = learned
         if self.right is not None:
-            metrics["test_accuracy"] = 100 * self.right.item() / len(self.run.data.test)
+            metrics |= self.run.scores(self.right)
         return metrics
 
 
@@ -308,8 +373,24 @@ def seconds_between(first: Moment, second: Moment) -> float:
     return second - first
 
 
-def make_optimizer(config: Config, model: nn.Module) -> torch.optim.Optimizer:
-    """Optimiser of a config; on a GPU one whose steps can be captured, with a learning rate that can change."""
+def make_optimizer(config: Config, model: nn.Module, loss: nn.Module) -> torch.optim.Optimizer:
+    """Optimiser of a config; on a GPU one whose steps can be captured, with a learning rate that can change.
+
+    What a loss learns itself is a group of its own, whose rate the schedule leaves alone.
+    """
+    optimizer = _optimizer_of_network(config, model)
+    groups: list[dict[str, Any]] = loss.parameter_groups() if isinstance(loss, TLoss) else []
+    for group in groups:
+        (parameter,) = group["params"]
+        if parameter.is_cuda:
+            group["lr"] = torch.tensor(group["lr"], device=parameter.device)
+        if ranks.count() > 1:  # the network's gradients are averaged by its wrapper, these by themselves
+            parameter.register_hook(lambda gradient: ranks.summed(gradient) / ranks.count())
+        optimizer.add_param_group(group | {"own_rate": True})
+    return optimizer
+
+
+def _optimizer_of_network(config: Config, model: nn.Module) -> torch.optim.Optimizer:
     parameters = [p for p in model.parameters() if p.requires_grad]
     on_gpu = parameters[0].is_cuda
     rate = torch.tensor(config.learning_rate, device=parameters[0].device) if on_gpu else config.learning_rate

@@ -2,13 +2,21 @@
 
 from collections.abc import Iterator, Sequence
 
-from noiseproof.training.data import test_batches
+from noiseproof.training.data import TrainingData, test_batches
 from noiseproof.training.run import EpochEnd, Run
 
 CHECK_EVERY = 50
 """Steps between looks at whether the loss is still finite on a GPU, where looking costs a wait."""
 
 EVALUATION_BATCH = 1000
+EVALUATION_PIXELS = 1 << 21
+"""Where every pixel has logits, so many pixels are tested at a time."""
+
+
+def evaluation_batch(data: TrainingData, samples: int = EVALUATION_BATCH) -> int:
+    """How many samples to test at a time."""
+    _, height, width = data.image_shape
+    return max(1, min(samples, EVALUATION_PIXELS // (height * width))) if data.has_masks else samples
 
 
 class Stepwise:
@@ -41,5 +49,5 @@ class Stepwise:
         run = self.run
         right = None
         if run.tests_this_epoch:
-            right = run.count_right(test_batches(run.data, EVALUATION_BATCH, run.config.workers))
+            right = run.count_right(test_batches(run.data, evaluation_batch(run.data), run.config.workers))
         return [run.end_epoch(right)]

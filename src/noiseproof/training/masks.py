@@ -1,0 +1,84 @@
+"""What segmentation asks of the engine: masks that fit the config, made wrong, and moved with their images."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+from torch import Tensor
+
+from noiseproof import losses, models, noise
+from noiseproof.datasets import LabeledData
+from noiseproof.datasets.augment import Recipe
+from noiseproof.noise import NoisyMasks
+from noiseproof.training.config import Config
+
+
+def check_task(config: Config, train: LabeledData) -> None:
+    """Refuse networks, losses and measurements of classification for masks, and the other way round."""
+    task = "classification" if train.masks is None else "segmentation"
+    if (made_for := models.record(config.model).task) != task:
+        raise ValueError(
+            f"model: {config.model!r} is for {made_for}, and {config.dataset} is for {task}; for that there are "
+            f"{', '.join(models.available(task))}"
+        )
+    if train.masks is None:
+        if losses.record(config.loss).whole_images:
+            raise ValueError(f"loss: {config.loss!r} looks at masks, and {config.dataset} has none")
+        return
+    for name in ("jacobian", "gradient_quantiles"):
+        if getattr(config, name):
+            raise ValueError(
+                f"{name}: is for classification; leave it out for {config.dataset}, which has masks"
+            )
+
+
+def resized(config: Config, data: LabeledData) -> LabeledData:
+    """Pictures and masks of the user's own, brought to the config's size: masks by the nearest pixel."""
+    side = config.image_size
+    if side is None or not config.dataset.startswith("folder:"):
+        return data
+    assert data.images is not None
+    assert data.masks is not None
+    if data.images.shape[1:3] == (side, side):
+        return data
+    return replace(
+        data,
+        images=np.stack([_squashed(image, side, Image.Resampling.BILINEAR) for image in data.images]),
+        masks=np.stack([_squashed(mask, side, Image.Resampling.NEAREST) for mask in data.masks]),
+    )
+
+
+def _squashed(pixels: NDArray[np.uint8], side: int, how: Image.Resampling) -> NDArray[np.uint8]:
+    return np.asarray(Image.fromarray(pixels).resize((side, side), how))
+
+
+def draw_mask_noise(config: Config, train: LabeledData) -> NoisyMasks | None:
+    """Mask noise of a config, or ``None`` for masks as they are."""
+    name = noise.parse_name(config.noise)
+    if name.kind == "clean":
+        return None
+    if name.kind != "masks" or train.masks is None:
+        raise ValueError(
+            f"noise: {config.noise!r} is for class labels, and {config.dataset} has masks; say "
+            "masks-SHARE-STRENGTH, such as masks-0.7-0.7"
+        )
+    if train.num_classes > 2:
+        raise ValueError(
+            f"noise: masks are corrupted where they have two classes; those of {config.dataset} have "
+            f"{train.num_classes}"
+        )
+    assert name.rate is not None
+    assert name.strength is not None
+    return noise.corrupt_masks(train.masks, name.rate, name.strength, config.drawn_with)
+
+
+def moved_masks(recipe: Recipe, masks: Sequence[Tensor], random: torch.Generator) -> list[Tensor]:
+    """Move masks (N, H, W), bytes or booleans, as ``recipe.for_training`` moves images with the same generator."""
+    moved = [each.to(torch.uint8) for each in masks]
+    for step in recipe.train:
+        drawn = step.draw(moved[0].unsqueeze(1), random)
+        moved = [step.apply_to_masks(each, drawn) for each in moved]
+    return [each.to(before.dtype) for each, before in zip(moved, masks, strict=True)]
