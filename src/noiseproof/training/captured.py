@@ -71,9 +71,9 @@ class Window:
         pixels = run.labels.given.shape[1:]
         self.given = torch.zeros(rows, *pixels, dtype=run.labels.given.dtype, device=device)
         self.flipped = torch.zeros(rows, *pixels, dtype=torch.bool, device=device) if pixels else None
-        shape = (rows, run.data.num_classes)
-        self.directions = torch.zeros(shape, device=device) if run.config.jacobian else None
-        self.logits = torch.zeros(*shape, *pixels, device=device)
+        by_class = (rows, run.data.num_classes)
+        self.directions = torch.zeros(by_class, device=device) if run.config.jacobian else None
+        self.logits = torch.zeros(*by_class, *pixels, device=device)
         self.losses = torch.zeros(steps, device=device)
         self.norms = torch.zeros(steps, device=device)
         self._order: tuple[int, Tensor] = -1, self.indices

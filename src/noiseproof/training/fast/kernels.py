@@ -1,0 +1,338 @@
+# mypy: ignore-errors
+"""Kernels of batch norm with its surroundings, and of SGD."""
+
+from noiseproof.losses.fused.language import tl, triton
+
+
+@triton.jit
+def best_of_four(x, base, width, cols, channels, valid, scale, shift):
+    """First largest of 2x2 pixels after scaling: its value before and after, and which of the four it is."""
+    best_x = tl.load(x + base[:, None] * channels + cols, mask=valid, other=0.0).to(tl.float32)
+    best_z = best_x * scale + shift
+    which = tl.zeros_like(best_z).to(tl.int32)
+    for k in tl.static_range(1, 4):
+        rows = base + (k // 2) * width + (k % 2)
+        value = tl.load(x + rows[:, None] * channels + cols, mask=valid, other=0.0).to(tl.float32)
+        z = value * scale + shift
+        larger = z > best_z
+        best_x = tl.where(larger, value, best_x)
+        best_z = tl.where(larger, z, best_z)
+        which = tl.where(larger, k, which)
+    return best_x, best_z, which
+
+
+@triton.jit
+def first_pixel(rows, height, width):
+    """Row of the first of the 2x2 pixels behind a pooled pixel; height and width are those before pooling."""
+    across = width // 2
+    column = rows % across
+    line = rows // across
+    image = line // (height // 2)
+    return (image * height + 2 * (line % (height // 2))) * width + 2 * column
+
+
+@triton.jit
+def statistics(
+    x, partial, rows_in_all, channels, share: tl.constexpr, block_rows: tl.constexpr, block_cols: tl.constexpr
+):
+    """Mean and sum of squared distances from it, of each channel over ``share`` rows."""
+    block, cols = tl.program_id(0), tl.program_id(1) * block_cols + tl.arange(0, block_cols)
+    in_width = cols < channels
+    sums = tl.zeros((block_rows, block_cols), tl.float32)
+    squares = tl.zeros((block_rows, block_cols), tl.float32)
+    for start in range(0, share, block_rows):
+        rows = block * share + start + tl.arange(0, block_rows)
+        valid = (rows < rows_in_all)[:, None] & in_width[None, :]
+        value = tl.load(x + rows[:, None] * channels + cols[None, :], mask=valid, other=0.0).to(tl.float32)
+        sums += value
+        squares += value * value
+    count = tl.minimum(share, rows_in_all - block * share).to(tl.float32)
+    total = tl.sum(sums, 0)
+    mean = total / count
+    spread = tl.maximum(tl.sum(squares, 0) - total * mean, 0.0)
+    tl.store(partial + (block * 2) * channels + cols, mean, mask=in_width)
+    tl.store(partial + (block * 2 + 1) * channels + cols, spread, mask=in_width)
+
+
+@triton.jit
+def join_statistics(
+    partial,
+    gamma,
+    beta,
+    bias,
+    running_mean,
+    running_var,
+    constants,
+    blocks,
+    share,
+    rows_in_all,
+    channels,
+    momentum,
+    eps,
+    has_bias: tl.constexpr,
+    block_rows: tl.constexpr,
+    block_cols: tl.constexpr,
+):
+    """Statistics of all rows from those of the blocks; running ones follow, scale and shift come of them."""
+    cols = tl.program_id(0) * block_cols + tl.arange(0, block_cols)
+    in_width = cols < channels
+    weighted = tl.zeros((block_rows, block_cols), tl.float32)
+    for start in range(0, blocks, block_rows):
+        rows = start + tl.arange(0, block_rows)
+        valid = (rows < blocks)[:, None] & in_width[None, :]
+        count = tl.minimum(share, rows_in_all - rows * share).to(tl.float32)[:, None]
+        mean = tl.load(partial + (rows * 2)[:, None] * channels + cols[None, :], mask=valid, other=0.0)
+        weighted += tl.where(valid, mean * count, 0.0)
+    mean = tl.sum(weighted, 0) / rows_in_all
+    spread = tl.zeros((block_rows, block_cols), tl.float32)
+    for start in range(0, blocks, block_rows):
+        rows = start + tl.arange(0, block_rows)
+        valid = (rows < blocks)[:, None] & in_width[None, :]
+        count = tl.minimum(share, rows_in_all - rows * share).to(tl.float32)[:, None]
+        one = tl.load(partial + (rows * 2)[:, None] * channels + cols[None, :], mask=valid, other=0.0)
+        within = tl.load(partial + (rows * 2 + 1)[:, None] * channels + cols[None, :], mask=valid, other=0.0)
+        away = one - mean[None, :]
+        spread += tl.where(valid, within + away * away * count, 0.0)
+    squares = tl.sum(spread, 0)
+    rstd = 1.0 / tl.sqrt(squares / rows_in_all + eps)
+    scale = tl.load(gamma + cols, mask=in_width, other=0.0) * rstd
+    shift = tl.load(beta + cols, mask=in_width, other=0.0) - mean * scale
+    tl.store(constants + cols, scale, mask=in_width)
+    tl.store(constants + channels + cols, shift, mask=in_width)
+    tl.store(constants + 2 * channels + cols, mean, mask=in_width)
+    tl.store(constants + 3 * channels + cols, rstd, mask=in_width)
+    seen = mean
+    if has_bias:
+        seen += tl.load(bias + cols, mask=in_width, other=0.0)
+    old_mean = tl.load(running_mean + cols, mask=in_width, other=0.0)
+    old_var = tl.load(running_var + cols, mask=in_width, other=0.0)
+    unbiased = squares / tl.maximum(rows_in_all - 1, 1)
+    tl.store(running_mean + cols, old_mean + momentum * (seen - old_mean), mask=in_width)
+    tl.store(running_var + cols, old_var + momentum * (unbiased - old_var), mask=in_width)
+
+
+@triton.jit
+def normalize(
+    x,
+    shortcut,
+    y,
+    constants,
+    rows_out,
+    channels,
+    height,
+    width,
+    relu: tl.constexpr,
+    pool: tl.constexpr,
+    has_shortcut: tl.constexpr,
+    block_rows: tl.constexpr,
+    block_cols: tl.constexpr,
+):
+    """``y = pool(relu(x * scale + shift + shortcut))``, each of the three where asked for."""
+    rows = tl.program_id(0) * block_rows + tl.arange(0, block_rows)
+    cols = (tl.program_id(1) * block_cols + tl.arange(0, block_cols))[None, :]
+    in_width = cols < channels
+    valid = (rows < rows_out)[:, None] & in_width
+    scale = tl.load(constants + cols, mask=in_width, other=0.0)
+    shift = tl.load(constants + channels + cols, mask=in_width, other=0.0)
+    if pool:
+        base = first_pixel(rows, height, width)
+        _, z, _ = best_of_four(x, base, width, cols, channels, valid, scale, shift)
+    else:
+        value = tl.load(x + rows[:, None] * channels + cols, mask=valid, other=0.0).to(tl.float32)
+        z = value * scale + shift
+    if has_shortcut:
+        z += tl.load(shortcut + rows[:, None] * channels + cols, mask=valid, other=0.0).to(tl.float32)
+    if relu:
+        z = tl.maximum(z, 0.0)
+    tl.store(y + rows[:, None] * channels + cols, z.to(y.dtype.element_ty), mask=valid)
+
+
+@triton.jit
+def backward_sums(
+    x,
+    y,
+    dy,
+    constants,
+    partial,
+    rows_out,
+    channels,
+    height,
+    width,
+    relu: tl.constexpr,
+    pool: tl.constexpr,
+    has_shortcut: tl.constexpr,
+    share: tl.constexpr,
+    block_rows: tl.constexpr,
+    block_cols: tl.constexpr,
+):
+    """``Σ dz`` and ``Σ dz·x̂`` of each channel over ``share`` rows."""
+    block = tl.program_id(0)
+    cols = (tl.program_id(1) * block_cols + tl.arange(0, block_cols))[None, :]
+    in_width = cols < channels
+    scale = tl.load(constants + cols, mask=in_width, other=0.0)
+    shift = tl.load(constants + channels + cols, mask=in_width, other=0.0)
+    mean = tl.load(constants + 2 * channels + cols, mask=in_width, other=0.0)
+    rstd = tl.load(constants + 3 * channels + cols, mask=in_width, other=0.0)
+    sums = tl.zeros((block_rows, block_cols), tl.float32)
+    products = tl.zeros((block_rows, block_cols), tl.float32)
+    for start in range(0, share, block_rows):
+        rows = block * share + start + tl.arange(0, block_rows)
+        valid = (rows < rows_out)[:, None] & in_width
+        dz = tl.load(dy + rows[:, None] * channels + cols, mask=valid, other=0.0).to(tl.float32)
+        if pool:
+            base = first_pixel(rows, height, width)
+            value, z, _ = best_of_four(x, base, width, cols, channels, valid, scale, shift)
+        else:
+            value = tl.load(x + rows[:, None] * channels + cols, mask=valid, other=0.0).to(tl.float32)
+            z = value * scale + shift
+        if relu:
+            if has_shortcut:  # what was added is not kept; that the sum was positive shows in the output
+                z = tl.load(y + rows[:, None] * channels + cols, mask=valid, other=0.0).to(tl.float32)
+            dz = tl.where(z > 0, dz, 0.0)
+        sums += dz
+        products += dz * (value - mean) * rstd
+    out = partial + (block * 2) * channels + cols
+    tl.store(out, tl.sum(sums, 0)[None, :], mask=in_width)
+    tl.store(out + channels, tl.sum(products, 0)[None, :], mask=in_width)
+
+
+@triton.jit
+def join_backward_sums(
+    partial,
+    constants,
+    gradients,
+    factors,
+    blocks,
+    rows_in_all,
+    channels,
+    block_rows: tl.constexpr,
+    block_cols: tl.constexpr,
+):
+    """Gradients of gamma and beta, and the factors of ``dx = a·dz + b·x + c``."""
+    cols = tl.program_id(0) * block_cols + tl.arange(0, block_cols)
+    in_width = cols < channels
+    sums = tl.zeros((block_rows, block_cols), tl.float32)
+    products = tl.zeros((block_rows, block_cols), tl.float32)
+    for start in range(0, blocks, block_rows):
+        rows = start + tl.arange(0, block_rows)
+        valid = (rows < blocks)[:, None] & in_width[None, :]
+        place = partial + (rows * 2)[:, None] * channels + cols[None, :]
+        sums += tl.load(place, mask=valid, other=0.0)
+        products += tl.load(place + channels, mask=valid, other=0.0)
+    dbeta, dgamma = tl.sum(sums, 0), tl.sum(products, 0)
+    a = tl.load(constants + cols, mask=in_width, other=0.0)
+    mean = tl.load(constants + 2 * channels + cols, mask=in_width, other=0.0)
+    rstd = tl.load(constants + 3 * channels + cols, mask=in_width, other=0.0)
+    b = -a * rstd * dgamma / rows_in_all
+    tl.store(gradients + cols, dgamma, mask=in_width)
+    tl.store(gradients + channels + cols, dbeta, mask=in_width)
+    tl.store(factors + cols, b, mask=in_width)
+    tl.store(factors + channels + cols, -a * dbeta / rows_in_all - b * mean, mask=in_width)
+
+
+@triton.jit
+def backward(
+    x,
+    y,
+    dy,
+    dx,
+    dshortcut,
+    constants,
+    factors,
+    rows_out,
+    channels,
+    height,
+    width,
+    relu: tl.constexpr,
+    pool: tl.constexpr,
+    has_shortcut: tl.constexpr,
+    block_rows: tl.constexpr,
+    block_cols: tl.constexpr,
+):
+    """``dx = a·dz + b·x + c``, where dz reaches the one pixel of four that was taken."""
+    rows = tl.program_id(0) * block_rows + tl.arange(0, block_rows)
+    cols = (tl.program_id(1) * block_cols + tl.arange(0, block_cols))[None, :]
+    in_width = cols < channels
+    valid = (rows < rows_out)[:, None] & in_width
+    scale = tl.load(constants + cols, mask=in_width, other=0.0)
+    shift = tl.load(constants + channels + cols, mask=in_width, other=0.0)
+    b = tl.load(factors + cols, mask=in_width, other=0.0)
+    c = tl.load(factors + channels + cols, mask=in_width, other=0.0)
+    dz = tl.load(dy + rows[:, None] * channels + cols, mask=valid, other=0.0).to(tl.float32)
+    if pool:
+        base = first_pixel(rows, height, width)
+        _, z, which = best_of_four(x, base, width, cols, channels, valid, scale, shift)
+        if relu:
+            dz = tl.where(z > 0, dz, 0.0)
+        for k in tl.static_range(4):
+            place = (base + (k // 2) * width + (k % 2))[:, None] * channels + cols
+            value = tl.load(x + place, mask=valid, other=0.0).to(tl.float32)
+            change = tl.where(which == k, scale * dz, 0.0) + b * value + c
+            tl.store(dx + place, change.to(dx.dtype.element_ty), mask=valid)
+    else:
+        place = rows[:, None] * channels + cols
+        value = tl.load(x + place, mask=valid, other=0.0).to(tl.float32)
+        if relu:
+            z = value * scale + shift
+            if has_shortcut:
+                z = tl.load(y + place, mask=valid, other=0.0).to(tl.float32)
+            dz = tl.where(z > 0, dz, 0.0)
+        tl.store(dx + place, (scale * dz + b * value + c).to(dx.dtype.element_ty), mask=valid)
+        if has_shortcut:
+            tl.store(dshortcut + place, dz.to(dshortcut.dtype.element_ty), mask=valid)
+
+
+@triton.jit
+def sum_of_squares(weights, gradients, partial, count, l1, block: tl.constexpr):
+    """Sum of squares of the gradient with its regulariser, by blocks."""
+    at = tl.program_id(0) * block + tl.arange(0, block)
+    w = tl.load(weights + at, mask=at < count, other=0.0)
+    g = tl.load(gradients + at, mask=at < count, other=0.0)
+    g += l1 * ((w > 0).to(tl.float32) - (w < 0).to(tl.float32))
+    tl.store(partial + tl.program_id(0), tl.sum(g * g, 0))
+
+
+@triton.jit
+def clipped_sgd(
+    weights,
+    momenta,
+    gradients,
+    halves,
+    partial,
+    norm_out,
+    rate,
+    count,
+    in_half,
+    blocks,
+    l1,
+    decay,
+    momentum,
+    limit,
+    nesterov: tl.constexpr,
+    has_halves: tl.constexpr,
+    block: tl.constexpr,
+    block_partial: tl.constexpr,
+):
+    """Clip and step; weights that are computed with in half precision are written in it too."""
+    squares = tl.zeros((block_partial,), tl.float32)
+    for start in range(0, blocks, block_partial):
+        each = start + tl.arange(0, block_partial)
+        squares += tl.load(partial + each, mask=each < blocks, other=0.0)
+    norm = tl.sqrt(tl.sum(squares, 0))
+    if tl.program_id(0) == 0:
+        tl.store(norm_out, norm)
+    clip = tl.minimum(limit / (norm + 1e-6), 1.0)
+    at = tl.program_id(0) * block + tl.arange(0, block)
+    valid = at < count
+    w = tl.load(weights + at, mask=valid, other=0.0)
+    g = tl.load(gradients + at, mask=valid, other=0.0)
+    g += l1 * ((w > 0).to(tl.float32) - (w < 0).to(tl.float32))
+    g = g * clip + decay * w
+    m = momentum * tl.load(momenta + at, mask=valid, other=0.0) + g
+    tl.store(momenta + at, m, mask=valid)
+    if nesterov:
+        m = g + momentum * m
+    w -= tl.load(rate) * m
+    tl.store(weights + at, w, mask=valid)
+    if has_halves:
+        tl.store(halves + at, w.to(halves.dtype.element_ty), mask=at < in_half)

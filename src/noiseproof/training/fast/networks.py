@@ -1,0 +1,235 @@
+"""The networks of the paper's tables as a GPU computes them fastest; every other network is computed as it is.
+
+Channels are rounded up to multiples of eight, which matrix units read without rearranging; batch norm, shortcut,
+ReLU and pooling are one operation; weights are kept in half precision beside the ones in float32 that SGD changes;
+and a bias before batch norm, which batch norm takes away again, is not added.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from noiseproof.losses.fused.language import HAS_TRITON
+from noiseproof.models.resnet import BasicBlock, Bottleneck, ResNet
+from noiseproof.models.small_cnn import SmallCNN
+from noiseproof.training.config import Config
+from noiseproof.training.fast.batch_norm import batch_norm
+from noiseproof.training.fast.flat import FlatParameters, Place
+
+MULTIPLE = 8
+
+
+def can_be_fast(model: nn.Module, config: Config) -> bool:
+    """Whether a network, and what is asked of its training, has a fast form here."""
+    return (
+        HAS_TRITON
+        and type(model) in (SmallCNN, ResNet)
+        and next(model.parameters()).is_cuda
+        and all(parameter.requires_grad for parameter in model.parameters())
+        and config.optimizer == "sgd"
+        and not config.jacobian
+        and not config.compile
+    )
+
+
+@dataclass(frozen=True)
+class _Norm:
+    """Batch norm: its parameters and statistics, as wide as their place."""
+
+    gamma: Tensor
+    beta: Tensor
+    running_mean: Tensor
+    running_var: Tensor
+    bias: Tensor | None
+    momentum: float
+    eps: float
+
+
+class FastNetwork:
+    """A network in its fast form. It shares parameters and buffers with the network that it was made from.
+
+    Args:
+        model: a :class:`SmallCNN` or :class:`ResNet` on a GPU.
+        optimizer: its SGD.
+        dtype: that it computes in.
+    """
+
+    def __init__(self, model: nn.Module, optimizer: torch.optim.Optimizer, dtype: torch.dtype) -> None:
+        self.model, self.dtype, self.training = model, dtype, True
+        first = next(m for m in model.modules() if isinstance(m, nn.Conv2d))
+        self.in_channels = _rounded(first.in_channels)
+        layers = list(_layers(model))
+        half: list[Place] = []
+        full: list[Place] = []
+        silent: list[Place] = []
+        for layer, norm, shape in layers:
+            half.append((layer.weight, shape))
+            if norm is None:
+                assert layer.bias is not None
+                half.append((layer.bias, shape[:1]))
+                continue
+            full += [(norm.weight, shape[:1]), (norm.bias, shape[:1])]
+            if layer.bias is not None:
+                silent.append((layer.bias, shape[:1]))
+        self.parameters = FlatParameters(half, full, silent, dtype, optimizer)
+        placed = [parameter for parameter, _ in (*half, *full)]
+        leaves = dict(zip(map(id, placed), self.parameters.leaves, strict=True))
+        self._weights = {id(layer): leaves[id(layer.weight)] for layer, _, _ in layers}
+        self._final_bias = leaves[id(layers[-1][0].bias)]
+        norms = [(layer, norm, shape) for layer, norm, shape in layers if norm is not None]
+        self.batches_seen = torch.zeros(len(norms), dtype=torch.int64, device=self.parameters.weights.device)
+        self._norms = {
+            id(norm): self._take_over(position, layer, norm, shape[0], leaves)
+            for position, (layer, norm, shape) in enumerate(norms)
+        }
+
+    def _take_over(
+        self,
+        position: int,
+        layer: nn.Conv2d | nn.Linear,
+        norm: nn.BatchNorm2d | nn.BatchNorm1d,
+        width: int,
+        leaves: dict[int, Tensor],
+    ) -> _Norm:
+        """Widen a batch norm's statistics; the module's own become views of them."""
+        assert norm.running_mean is not None
+        assert norm.running_var is not None
+        assert norm.num_batches_tracked is not None
+        assert norm.momentum is not None
+        mean, var = (torch.zeros(width, device=self.batches_seen.device) for _ in range(2))
+        for wide, buffer in ((mean, "running_mean"), (var, "running_var")):
+            narrow = wide[: norm.num_features]
+            narrow.copy_(getattr(norm, buffer))
+            setattr(norm, buffer, narrow)
+        seen = self.batches_seen[position]
+        seen.copy_(norm.num_batches_tracked)
+        norm.num_batches_tracked = seen
+        bias = None
+        if layer.bias is not None:  # its place ends where the width does: what follows belongs to another
+            bias = layer.bias.detach().as_strided((width,), (1,))
+        gamma, beta = leaves[id(norm.weight)], leaves[id(norm.bias)]
+        return _Norm(gamma, beta, mean, var, bias, norm.momentum, norm.eps)
+
+    def train(self) -> None:
+        """Normalise with the batch's statistics."""
+        self.training = True
+
+    def eval(self) -> None:
+        """Normalise with the running statistics."""
+        self.training = False
+
+    def __call__(self, images: Tensor) -> Tensor:
+        """Logits of images (N, C, H, W), channels last, with as many channels as :attr:`in_channels`."""
+        if self.training:
+            self.batches_seen += 1
+        if isinstance(self.model, SmallCNN):
+            return self._small_cnn(self.model, images)
+        assert isinstance(self.model, ResNet)
+        return self._resnet(self.model, images)
+
+    def _convolve(self, layer: nn.Module, maps: Tensor) -> Tensor:
+        assert isinstance(layer, nn.Conv2d)
+        return F.conv2d(maps, self._weights[id(layer)], None, layer.stride, layer.padding)
+
+    def _normalize(
+        self,
+        norm: nn.Module,
+        maps: Tensor,
+        *,
+        shortcut: Tensor | None = None,
+        relu: bool = True,
+        pool: bool = False,
+    ) -> Tensor:
+        of = self._norms[id(norm)]
+        return batch_norm(
+            maps,
+            of.gamma,
+            of.beta,
+            of.running_mean,
+            of.running_var,
+            training=self.training,
+            momentum=of.momentum,
+            eps=of.eps,
+            bias=of.bias,
+            shortcut=shortcut,
+            relu=relu,
+            pool=pool,
+        )
+
+    def _small_cnn(self, model: SmallCNN, maps: Tensor) -> Tensor:
+        modules = list(model.features)
+        for position, module in enumerate(modules):
+            if isinstance(module, nn.Conv2d):
+                maps = self._convolve(module, maps)
+            elif isinstance(module, nn.BatchNorm2d):
+                even = maps.shape[2] % 2 == 0 and maps.shape[3] % 2 == 0
+                pool = even and isinstance(_at(modules, position + 2), nn.MaxPool2d)
+                maps = self._normalize(module, maps, pool=pool)
+            elif isinstance(module, nn.MaxPool2d) and not even:
+                maps = F.max_pool2d(maps, 2)
+        linear, norm, _ = model.hidden
+        hidden = F.linear(torch.flatten(maps, 1), self._weights[id(linear)])
+        hidden = self._normalize(norm, hidden[:, :, None, None]).flatten(1)
+        return F.linear(hidden, self._weights[id(model.fc)], self._final_bias)
+
+    def _resnet(self, model: ResNet, maps: Tensor) -> Tensor:
+        maps = model.maxpool(self._normalize(model.bn1, self._convolve(model.conv1, maps)))
+        for stage in (model.layer1, model.layer2, model.layer3, model.layer4):
+            for block in stage:
+                maps = self._block(block, maps)
+        return F.linear(maps.mean((2, 3)), self._weights[id(model.fc)], self._final_bias)
+
+    def _block(self, block: nn.Module, maps: Tensor) -> Tensor:
+        assert isinstance(block, BasicBlock | Bottleneck)
+        shortcut = maps
+        if block.downsample is not None:
+            convolution, norm = block.downsample
+            shortcut = self._normalize(norm, self._convolve(convolution, maps), relu=False)
+        maps = self._convolve(block.conv2, self._normalize(block.bn1, self._convolve(block.conv1, maps)))
+        if isinstance(block, BasicBlock):
+            return self._normalize(block.bn2, maps, shortcut=shortcut)
+        maps = self._convolve(block.conv3, self._normalize(block.bn2, maps))
+        return self._normalize(block.bn3, maps, shortcut=shortcut)
+
+
+def _rounded(channels: int) -> int:
+    return -(-channels // MULTIPLE) * MULTIPLE
+
+
+def _at(modules: list[nn.Module], position: int) -> nn.Module | None:
+    return modules[position] if position < len(modules) else None
+
+
+Layer = tuple[nn.Conv2d | nn.Linear, nn.BatchNorm2d | nn.BatchNorm1d | None, tuple[int, ...]]
+"""A layer with weights, the batch norm after it, and the shape of its weights' place."""
+
+
+def _layers(model: nn.Module) -> Iterator[Layer]:
+    """Layers of a network in the order of its modules, the last one being the final linear layer."""
+    modules = [
+        m for m in model.modules() if isinstance(m, nn.Conv2d | nn.Linear | nn.BatchNorm2d | nn.BatchNorm1d)
+    ]
+    final = model.get_submodule("fc")
+    # A residual block lists conv1, bn1, conv2, bn2, …: what follows a layer is always its own batch norm.
+    for layer, norm in pairwise(modules):
+        if isinstance(layer, nn.Conv2d):
+            assert isinstance(norm, nn.BatchNorm2d)
+            out, into = _rounded(layer.out_channels), _rounded(layer.in_channels)
+            yield layer, norm, (out, into, *layer.kernel_size)
+        elif isinstance(layer, nn.Linear) and layer is not final:
+            assert isinstance(norm, nn.BatchNorm1d)
+            pixels = _pixels_before(model, layer)
+            channels = layer.in_features // pixels
+            yield layer, norm, (_rounded(layer.out_features), _rounded(channels) * pixels)
+    assert isinstance(final, nn.Linear)
+    yield final, None, (final.out_features, _rounded(final.in_features))
+
+
+def _pixels_before(model: nn.Module, layer: nn.Linear) -> int:
+    """Pixels of the maps that a linear layer sees flattened, channel after channel."""
+    last = [m for m in model.modules() if isinstance(m, nn.Conv2d)][-1]
+    return layer.in_features // last.out_channels

@@ -1,0 +1,122 @@
+"""The fast form of a network against the network itself, and its batch norm against torch's in float64.
+
+On a GPU with ``-m gpu``; elsewhere in Triton's interpreter, where Triton is installed: ``TRITON_INTERPRET=1``.
+"""
+
+import copy
+import os
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from noiseproof import models
+from noiseproof.losses import L1, create
+from noiseproof.losses.fused.language import HAS_TRITON
+from noiseproof.training.fast.batch_norm import batch_norm
+from noiseproof.training.fast.networks import FastNetwork
+
+INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
+DEVICE = "cpu" if INTERPRETED else "cuda"
+
+pytestmark = [
+    pytest.mark.skipif(not HAS_TRITON, reason="Triton is not installed"),
+    pytest.mark.skipif(
+        not INTERPRETED and not torch.cuda.is_available(), reason="needs a CUDA device or TRITON_INTERPRET=1"
+    ),
+]
+if not INTERPRETED:
+    pytestmark.append(pytest.mark.gpu)
+
+
+def channels_last(*shape, scale=1.0):
+    tensor = scale * torch.randn(*shape, device=DEVICE)
+    return tensor.contiguous(memory_format=torch.channels_last)
+
+
+def slow_batch_norm(x, gamma, beta, mean, var, training, bias, shortcut, relu, pool):
+    z = x if bias is None else x + bias.view(1, -1, 1, 1)
+    z = F.batch_norm(z, mean, var, gamma, beta, training, 0.1, 1e-5)
+    z = z if shortcut is None else z + shortcut
+    z = z.relu() if relu else z
+    return F.max_pool2d(z, 2) if pool else z
+
+
+@pytest.mark.parametrize("shape", [(4, 8, 6, 4), (3, 20, 8, 8), (2, 70, 4, 4), (5, 3, 2, 2)], ids=str)
+@pytest.mark.parametrize(
+    ("relu", "pool", "has_shortcut", "has_bias"),
+    [(0, 0, 0, 0), (1, 0, 0, 1), (1, 1, 0, 1), (1, 0, 1, 0), (0, 0, 1, 0), (0, 1, 0, 0)],
+)
+def test_batch_norm_and_what_stands_around_it(shape, relu, pool, has_shortcut, has_bias):
+    torch.manual_seed(0)
+    channels = shape[1]
+    x = (channels_last(*shape, scale=2.0) + 1).requires_grad_()
+    gamma, beta = (torch.randn(channels, device=DEVICE).requires_grad_() for _ in range(2))
+    bias = torch.randn(channels, device=DEVICE) if has_bias else None
+    shortcut = channels_last(*shape).requires_grad_() if has_shortcut else None
+    mean, var = torch.randn(channels, device=DEVICE), torch.rand(channels, device=DEVICE) + 0.5
+    inputs = [t for t in (x, gamma, beta, shortcut) if t is not None]
+    exact = [t.detach().double().requires_grad_() for t in inputs]
+    exact_shortcut = exact[3] if has_shortcut else None
+    exact_bias = None if bias is None else bias.double()
+    exact_mean, exact_var = mean.double(), var.double()
+    options = {"bias": bias, "shortcut": shortcut, "relu": bool(relu), "pool": bool(pool)}
+    for training in (True, False):
+        y = batch_norm(x, gamma, beta, mean, var, training=training, **options)
+        expected = slow_batch_norm(
+            *exact[:3], exact_mean, exact_var, training, exact_bias, exact_shortcut, relu, pool
+        )
+        torch.testing.assert_close(y.double(), expected, rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(mean.double(), exact_mean, rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(var.double(), exact_var, rtol=1e-5, atol=1e-5)
+        if training:
+            upstream = torch.randn_like(y)
+            found = torch.autograd.grad(y, inputs, upstream)
+            wanted = torch.autograd.grad(expected, exact, upstream.double())
+            for one, other in zip(found, wanted, strict=True):
+                torch.testing.assert_close(one.double(), other, rtol=1e-3, atol=1e-4)
+
+
+NETWORKS = [("mnist-cnn", 8, 1), ("cnn8", 8, 3), ("mnist-cnn", 10, 3)]
+if not INTERPRETED:  # minutes in the interpreter
+    NETWORKS += [("cnn8", 32, 3), ("resnet18-cifar", 16, 3), ("resnet34-cifar", 32, 3), ("resnet50", 64, 3)]
+
+
+@pytest.mark.parametrize(("name", "size", "channels"), NETWORKS)
+def test_steps_of_the_fast_form_are_those_of_the_network(name, size, channels):
+    """Logits, gradient norm, every parameter, momentum and running statistic, over three steps of clipped SGD."""
+    torch.manual_seed(0)
+    model = models.create(name, 5, in_channels=channels, image_size=size, seed=3)
+    model = model.to(DEVICE, memory_format=torch.channels_last)
+    other = copy.deepcopy(model)
+    said = {"momentum": 0.9, "weight_decay": 1e-3, "nesterov": name == "cnn8"}
+    slow = torch.optim.SGD(model.parameters(), 0.05, **said)
+    quick = torch.optim.SGD(other.parameters(), torch.tensor(0.05, device=DEVICE), **said)
+    fast = FastNetwork(other, quick, torch.float32)
+    loss, l1 = create("anl-ce"), L1(1e-3)
+    for _ in range(3):
+        images, given = torch.randn(16, channels, size, size), torch.randint(5, (16,)).to(DEVICE)
+        padded = torch.zeros(16, size, size, fast.in_channels)
+        padded[..., :channels] = images.permute(0, 2, 3, 1)
+        expected = model(images.to(DEVICE))
+        slow.zero_grad()
+        loss(expected, given).backward()
+        l1.add_to_gradients(model.parameters())
+        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        slow.step()
+        logits = fast(padded.permute(0, 3, 1, 2).to(DEVICE))
+        gradients = torch.autograd.grad(loss(logits, given), fast.parameters.leaves)
+        found = fast.parameters.step(gradients, 1e-3, 1.0)
+        torch.testing.assert_close(logits, expected, rtol=1e-2, atol=1e-3)
+        torch.testing.assert_close(found, norm, rtol=1e-2, atol=1e-3)
+    for (key, value), expected in zip(other.state_dict().items(), model.state_dict().values(), strict=True):
+        torch.testing.assert_close(value, expected, rtol=1e-2, atol=1e-3, msg=key)
+    for parameter, twin in zip(model.parameters(), other.parameters(), strict=True):
+        torch.testing.assert_close(
+            quick.state[twin]["momentum_buffer"],
+            slow.state[parameter]["momentum_buffer"],
+            rtol=2e-2,
+            atol=5e-3,
+        )
+    filled = sum(p.numel() for p in other.parameters())
+    assert int((fast.parameters.weights != 0).sum()) <= filled  # what pads stays zero
