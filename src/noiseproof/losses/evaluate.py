@@ -26,7 +26,7 @@ def evaluate(
     """Evaluate ``term`` on logits, with the conventions of :func:`torch.nn.functional.cross_entropy`.
 
     Softmax statistics, and so the result, are float32 for half-precision logits and have the logits' own
-    precision otherwise.
+    precision otherwise. On a GPU the kernels of :mod:`noiseproof.losses.fused` are used where they can be.
 
     Args:
         term: the loss.
@@ -43,6 +43,25 @@ def evaluate(
     if logits.ndim == 1:
         loss = evaluate(term, logits[None], target[None], weight, ignore_index, reduction, check_labels)
         return loss.squeeze(0) if reduction == "none" else loss
+    # Imported here, because the kernels' descriptions of losses come from modules that import this one.
+    from noiseproof.losses.fused.gate import fused_or_none
+
+    fused = fused_or_none(term, logits, target, weight, ignore_index, reduction, check_labels)
+    if fused is not None:
+        return fused
+    return evaluate_plainly(term, logits, target, weight, ignore_index, reduction, check_labels)
+
+
+def evaluate_plainly(
+    term: Term,
+    logits: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+    check_labels: bool | None = None,
+) -> Tensor:
+    """Evaluate ``term`` on logits (N, K, d1, …) by torch's own operations, which autograd can follow."""
     labels = read_labels(logits, target, weight, ignore_index, check_labels, _statistics_dtype(logits))
     per_sample = _per_sample(term, logits, labels)
     weighted = labels.weigh(per_sample)
