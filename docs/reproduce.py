@@ -204,7 +204,7 @@ def _other_section(stem: str, results: list[Result]) -> list[str]:
             result.loss,
             str(result.seed),
             result.variant or "–",
-            f"{result.test_accuracy:.2f}",
+            f"{result.score:.2f}",
             "–" if result.seconds is None else f"{result.seconds:.0f}",
             _hardware(result),
         )

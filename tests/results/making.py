@@ -48,7 +48,7 @@ def result_of(cell, accuracy, epochs=4, classes=10, **changes):
         loss=cell.config.loss,
         noise=cell.config.noise,
         seed=cell.seed,
-        test_accuracy=accuracy,
+        score=accuracy,
         config_hash=cell.config.hash,
         method=cell.method.label,
         run=cell.config.run_id,

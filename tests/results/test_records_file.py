@@ -183,6 +183,20 @@ def test_every_published_file_reads(path):
     results = read_records(path)
     assert results
     for result in results:
-        assert 0 <= result.test_accuracy <= 100
-        assert result.curves.test[-1] == pytest.approx(result.test_accuracy, abs=0.01)
+        assert 0 <= result.score <= 100
+        if result.metric == "test_accuracy":
+            assert result.curves.test[-1] == pytest.approx(result.score, abs=0.01)
     assert len({result.config_hash for result in results}) == len(results)
+
+
+def test_segmentation_is_judged_by_dice(tmp_path):
+    """Its score is the mean over the last ten epochs, which the run's result holds; its curve is Dice by epoch."""
+    record = record_of(epochs=12)
+    epochs = tuple({"test_dice": 70.0 + n} for n in range(12))
+    result = {"test_dice": 76.5, "best_test_dice": 81.0}
+    write_records(tmp_path / "t.jsonl", [replace(record, epochs=epochs, result=result)], labels={})
+    (line,) = map(json.loads, (tmp_path / "t.jsonl").read_text().splitlines())
+    assert line["test_dice"] == 76.5
+    assert "test_accuracy" not in line
+    (read,) = read_records(tmp_path / "t.jsonl")
+    assert (read.score, read.metric, read.curves.test[-1], read.best) == (76.5, "test_dice", 81.0, (81.0, 12))

@@ -100,13 +100,13 @@ def test_runs_of_a_folder_are_found_by_their_hash(tmp_path):
         store.finish(finished.config.run_id, {"test_accuracy": 71.5})
         store.fail(failed.config.run_id, "it broke")
     gathered = gather(grid, folder=tmp_path)
-    assert [(r.method, r.seed, r.test_accuracy) for r in gathered.results] == [("CE", 1, 71.5)]
+    assert [(r.method, r.seed, r.score) for r in gathered.results] == [("CE", 1, 71.5)]
     assert [(f.method, f.error) for f in gathered.failures] == [("ANL-CE", "it broke")]
     assert (gathered.expected, gathered.missing) == (4, 3)
     file = tmp_path / "file.jsonl"
     write_results(file, [result_of(other, 44.0), result_of(finished, 72.0)])
     both = gather(grid, folder=tmp_path, files=[file])
-    assert [r.test_accuracy for r in both.results] == [72.0, 44.0]  # the file's counts
+    assert [r.score for r in both.results] == [72.0, 44.0]  # the file's counts
 
 
 def test_a_line_is_found_by_method_noise_and_seed_when_its_hash_is_of_another_day(tmp_path):
@@ -119,7 +119,7 @@ def test_a_line_is_found_by_method_noise_and_seed_when_its_hash_is_of_another_da
     extra = replace(old, config_hash="3" * 16, method="mine", loss="mae")
     write_results(file, [doubled, old, foreign, extra, result_of(second, 60.0)])
     gathered = gather(grid, files=[file])
-    assert [(r.method, r.test_accuracy, r.variant) for r in gathered.results] == [
+    assert [(r.method, r.score, r.variant) for r in gathered.results] == [
         ("CE", 70.0, None),
         ("ANL-CE", 60.0, None),
         ("mine", 70.0, None),

@@ -205,7 +205,7 @@ def run_rows(
                 noise=result.noise,
                 seed=result.seed,
                 name=result.name,
-                test=result.test_accuracy,
+                test=result.score,
                 best=result.best,
                 clean=_last(result.curves.clean),
                 flipped=_last(result.curves.flipped),

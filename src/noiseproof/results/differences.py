@@ -73,6 +73,7 @@ def _outcome(record: "RunRecord") -> dict[str, Any]:
         "test accuracy, last epoch": progress.last_accuracy,
         "best test accuracy": progress.best_accuracy,
         "best epoch": None if progress.best_accuracy_epoch is None else progress.best_accuracy_epoch + 1,
+        "test Dice": (record.result or {}).get("test_dice"),
         "training accuracy, right labels": last.get("clean_accuracy"),
         "training accuracy, wrong labels": last.get("flipped_accuracy"),
         "seconds": record.seconds,

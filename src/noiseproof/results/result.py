@@ -51,9 +51,10 @@ class Result:
         loss: catalogue name of its loss.
         noise: short name of its label noise.
         seed: its seed.
-        test_accuracy: percent, last epoch: the result.
+        score: the result in percent: accuracy at the last epoch, or Dice, mean over the last ten.
         config_hash: identifies the experiment.
         method: label of its row in a table; the loss's name unless a grid says otherwise.
+        metric: what ``score`` is, ``"test_accuracy"`` or ``"test_dice"``.
         variant: what sets it apart from the table's own runs, if anything.
         run: its name in the runs folder; None in lines that do not say.
         config: the resolved config; empty in lines that do not say.
@@ -71,9 +72,10 @@ class Result:
     loss: str
     noise: str
     seed: int
-    test_accuracy: float
+    score: float
     config_hash: str
     method: str
+    metric: str = "test_accuracy"
     variant: str | None = None
     run: str | None = None
     config: Mapping[str, Any] = field(default_factory=dict)
@@ -111,22 +113,26 @@ def result_of_record(record: "RunRecord", method: str | None = None, variant: st
     Raises:
         ValueError: it has not finished, or comes without its epochs.
     """
+    from noiseproof.training.outcome import score_name
+
     if record.status != "finished":
         raise ValueError(f"run {record.id} is {record.status}, not finished: it has no result yet")
     if not record.epochs:
         raise ValueError(f"run {record.id} comes without its epochs; take it with Store.get, not from a list")
     config, noise, last = record.config, record.noise, record.epochs[-1]
-    accuracy = last.get("test_accuracy")
-    if not isinstance(accuracy, int | float) or not math.isfinite(accuracy):
-        raise ValueError(f"run {record.id} has no test accuracy at its last epoch")
+    metric = score_name(last)
+    score = _number(last.get(metric) if metric == "test_accuracy" else (record.result or {}).get(metric))
+    if score is None:
+        raise ValueError(f"run {record.id} has no {metric.replace('_', ' ')} at its last epoch")
     return Result(
         dataset=str(config["dataset"]),
         loss=str(config["loss"]),
         noise=str(config["noise"]),
         seed=int(config["seed"]),
-        test_accuracy=float(accuracy),
+        score=score,
         config_hash=record.config_hash,
         method=str(config["loss"]) if method is None else method,
+        metric=metric,
         variant=variant,
         run=record.id,
         config=config,
@@ -134,7 +140,9 @@ def result_of_record(record: "RunRecord", method: str | None = None, variant: st
         realised_rate=_number(noise.get("realised_rate")),
         noise_facts={key: value for key, value in noise.items() if key not in ("name", "realised_rate")},
         curves=Curves(
-            *(_curve(epoch.get(f"{which}_accuracy") for epoch in record.epochs) for which in CURVES)
+            _curve(epoch.get(metric) for epoch in record.epochs),
+            _curve(epoch.get("clean_accuracy") for epoch in record.epochs),
+            _curve(epoch.get("flipped_accuracy") for epoch in record.epochs),
         ),
         predicted_marginals=_marginals(last.get("predicted_marginals")),
         pulls=_pulls_of_epochs(record.epochs),
@@ -143,6 +151,7 @@ def result_of_record(record: "RunRecord", method: str | None = None, variant: st
 
 
 CURVES = ("test", "clean", "flipped")
+METRICS = ("test_accuracy", "test_dice")
 
 
 def result_of_line(line: Mapping[str, Any]) -> Result:
@@ -151,22 +160,24 @@ def result_of_line(line: Mapping[str, Any]) -> Result:
     Raises:
         ValueError: it lacks one of the fields that every line has.
     """
-    for key in ("dataset", "loss", "noise", "seed", "test_accuracy", "config_hash"):
+    metric = next((name for name in METRICS if line.get(name) is not None), METRICS[0])
+    for key in ("dataset", "loss", "noise", "seed", metric, "config_hash"):
         if line.get(key) is None:
             raise ValueError(f"a result needs {key!r}; there are {', '.join(sorted(line)) or 'no fields'}")
     epochs = line.get("epochs") or {}
     pulls = epochs.get("strongest_pull")
-    accuracy = _number(line["test_accuracy"])
-    if accuracy is None:
-        raise ValueError(f"test_accuracy: expected a number, got {line['test_accuracy']!r}")
+    score = _number(line[metric])
+    if score is None:
+        raise ValueError(f"{metric}: expected a number, got {line[metric]!r}")
     return Result(
         dataset=str(line["dataset"]),
         loss=str(line["loss"]),
         noise=str(line["noise"]),
         seed=int(line["seed"]),
-        test_accuracy=accuracy,
+        score=score,
         config_hash=str(line["config_hash"]),
         method=str(line.get("method") or line["loss"]),
+        metric=metric,
         variant=None if line.get("variant") is None else str(line["variant"]),
         run=None if line.get("run") is None else str(line["run"]),
         config=line.get("config") or {},
@@ -202,7 +213,7 @@ def line_of_result(result: Result) -> dict[str, Any]:
         "loss": result.loss,
         "noise": result.noise,
         "seed": result.seed,
-        "test_accuracy": _rounded(result.test_accuracy, 4),
+        result.metric: _rounded(result.score, 4),
         "method": result.method,
         "variant": result.variant,
         "config_hash": result.config_hash,

@@ -32,7 +32,11 @@ BOLD_RULE = (
     "differences over shared seeds (bootstrap, or Student's where wider) does not support. Only methods with two "
     "seeds or more can be bold; none is where a single seed stands higher."
 )
-CELL_RULE = "Test accuracy in percent at the last epoch: mean ± sample standard deviation (number of seeds)."
+CELL_RULES = {
+    "test_accuracy": "Test accuracy in percent at the last epoch",
+    "test_dice": "Dice in percent, pooled over the test set, mean over the last ten epochs",
+}
+SPREAD_RULE = "mean ± sample standard deviation (number of seeds)."
 
 
 @dataclass(frozen=True)
@@ -133,7 +137,7 @@ class ResultTable:
     def values(self, method: str) -> dict[tuple[str, int], float]:
         """Accuracies of a method by noise and seed."""
         return {
-            (noise, result.seed): result.test_accuracy
+            (noise, result.seed): result.score
             for noise in self.noises
             for result in self.cells[method, noise].results
         }
@@ -158,7 +162,9 @@ class ResultTable:
 
     def rules(self) -> tuple[str, ...]:
         """What the numbers, colours and bold type mean, for the caption."""
-        rules = [CELL_RULE]
+        metrics = dict.fromkeys(result.metric for cell in self.cells.values() for result in cell.results)
+        what = "; ".join(CELL_RULES[metric] for metric in metrics) or CELL_RULES["test_accuracy"]
+        rules = [f"{what}: {SPREAD_RULE}"]
         if self.has_published:
             rules.append(PUBLISHED_RULE)
         if any(cell.is_bold for cell in self.cells.values()):
@@ -185,9 +191,7 @@ def build_table(grid: "Grid", results: Iterable[Result], notes: Sequence[str] = 
     for noise in noises:
         column = {method: tuple(by_cell.get((method, noise), ())) for method in methods}
         summaries = {
-            method: summarise([result.test_accuracy for result in runs])
-            for method, runs in column.items()
-            if runs
+            method: summarise([result.score for result in runs]) for method, runs in column.items() if runs
         }
         places = dict(zip(summaries, ranks([each.mean for each in summaries.values()]), strict=True))
         bold = _bold(column, summaries)
@@ -249,4 +253,4 @@ def _bold(column: Mapping[str, Sequence[Result]], summaries: Mapping[str, Summar
 
 
 def _by_seed(results: Sequence[Result]) -> dict[tuple[str, int], float]:
-    return {("", result.seed): result.test_accuracy for result in results}
+    return {("", result.seed): result.score for result in results}

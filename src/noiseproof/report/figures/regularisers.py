@@ -30,9 +30,9 @@ def regularisers(gathered: "Gathered") -> Drawing | None:
             strength = 0.0
         if found and strength > 0:
             points = families.setdefault(found["family"], {})
-            points.setdefault(strength, []).append(result.test_accuracy)
+            points.setdefault(strength, []).append(result.score)
         else:
-            levels.setdefault(result.method, []).append(result.test_accuracy)
+            levels.setdefault(result.method, []).append(result.score)
     if not families:
         return None
     with styled():
