@@ -11,6 +11,8 @@ PREDICT_EPILOG = """
   noiseproof predict RUN photos/ --out predictions.csv
 
   noiseproof predict RUN one.jpg
+
+  noiseproof predict RUN lesions/ --out masks/            a run on masks: a mask for each picture, and a sheet
 """
 
 EXPORT_EPILOG = """
@@ -25,26 +27,39 @@ EXPORT_EPILOG = """
 def predict(
     run: Annotated[str, typer.Argument(help="A finished run, or the beginning of its name.")],
     pictures: Annotated[Path, typer.Argument(help="A picture or a folder of them.")],
-    out: Annotated[Path, typer.Option(help="The CSV to write.")] = Path("predictions.csv"),
+    out: Annotated[
+        Path | None,
+        typer.Option(help="The CSV to write, else predictions.csv; for masks the folder, else predictions."),
+    ] = None,
     folder: Annotated[
         Path | None, typer.Option(help="Where runs are kept; else NOISEPROOF_RUNS or runs.")
     ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
     workers: Annotated[int, typer.Option(help="Processes that decode pictures.")] = 0,
 ) -> None:
-    """Classify pictures with a finished run; writes a CSV."""
+    """Classify pictures with a finished run, which writes a CSV; or find their masks, which writes PNGs."""
     from noiseproof.training import predict as prediction
+    from noiseproof.training import predict_masks
     from noiseproof.training.environment import choose_device
 
     try:
         model = prediction.load_trained(_folder_of(run, folder), choose_device(device))
         paths = prediction.pictures_in(pictures)
-        rows = prediction.predict(model, paths, workers=workers)
-        count = prediction.write_predictions(rows, model.class_names, out)
+        if model.task == "segmentation":
+            found = predict_masks.predict_masks(model, paths)
+            folder_out = out or Path("predictions")
+            count, sheet = predict_masks.write_masks(found, model.class_names, pictures, folder_out)
+        else:
+            rows = prediction.predict(model, paths, workers=workers)
+            table = out or Path("predictions.csv")
+            count = prediction.write_predictions(rows, model.class_names, table)
     except (ValueError, OSError, LookupError, ImportError, RuntimeError) as error:
         typer.echo(f"Error: {error}", err=True)
         raise typer.Exit(2) from None
-    typer.echo(f"{count} pictures classified: {out}")
+    if model.task == "segmentation":
+        typer.echo(f"{count} masks: {folder_out}; to look at: {sheet}")
+    else:
+        typer.echo(f"{count} pictures classified: {table}")
 
 
 def export(

@@ -20,6 +20,8 @@ SHOWN_VALUES = 8
 
 COLUMNS = {
     "test_accuracy": "test",
+    "test_dice": "Dice",
+    "test_dice_per_image": "a picture",
     "train_accuracy": "train",
     "clean_accuracy": "on clean",
     "flipped_accuracy": "on flipped",
@@ -146,7 +148,7 @@ def thinned(count: int, most: int, also: int | None = None) -> Sequence[int]:
 def _cell(key: str, value: Any) -> str:
     if not isinstance(value, int | float):
         return ""
-    if key.endswith("accuracy"):
+    if key.endswith("accuracy") or key.startswith("test_dice"):
         return percent(value)
     return f"{value:.1f}" if key == "seconds" else f"{value:.4g}"
 

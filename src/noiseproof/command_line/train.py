@@ -160,9 +160,17 @@ def _told(record: "RunRecord") -> str:
     on = (
         "held-out training pictures, whose labels may be wrong too" if result.get("held_out") else "test data"
     )
+    if "test_dice" in result:
+        best = result["best_test_dice"]
+        score = (
+            f"test Dice {result['test_dice']:.2f}% ({result['test_dice_per_image']:.2f}% a picture), mean over the "
+            f"last {result['averaged_epochs']} epochs"
+        )
+    else:
+        best = result["best_test_accuracy"]
+        score = f"test accuracy {result['test_accuracy']:.2f}% after the last epoch"
     return (
-        f"{record.id}: test accuracy {result['test_accuracy']:.2f}% after the last epoch, on {on} "
-        f"({record.seconds:.0f} s); best epoch {result['best_epoch']}: {result['best_test_accuracy']:.2f}%. "
+        f"{record.id}: {score}, on {on} ({record.seconds:.0f} s); best epoch {result['best_epoch']}: {best:.2f}%. "
         f"More: noiseproof runs {record.id}"
     )
 

@@ -25,6 +25,9 @@ class Choice:
 def plan_for(dataset: str, said: Mapping[str, Any]) -> list[Choice]:
     """Choose every field that has no default and that the user did not say."""
     train = datasets.load(dataset)
+    if train.masks is not None:
+        choices = _for_masks(train, said)
+        return [choice for choice in (_still_open(choice, said) for choice in choices) if choice is not None]
     count, classes = len(train), train.num_classes
     size = int(said.get("batch_size", 128 if count >= FEW_SAMPLES else 32))
     epochs = int(min(120, max(20, STEPS * size // max(1, count))))
@@ -50,6 +53,27 @@ def plan_for(dataset: str, said: Mapping[str, Any]) -> list[Choice]:
     if published.weight_decay is None:
         choices.append(Choice("weight_decay", 1e-4, "the paper's for CIFAR-10"))
     return [choice for choice in (_still_open(choice, said) for choice in choices) if choice is not None]
+
+
+def _for_masks(train: datasets.LabeledData, said: Mapping[str, Any]) -> list[Choice]:
+    """Choices for pictures with masks: the paper's for ISIC-2017, as far as the data allows."""
+    assert train.images is not None
+    count, shorter = len(train), min(train.images.shape[1:3])
+    size = int(said.get("batch_size", min(16, max(2, count))))
+    side = min(256, max(16, shorter // 16 * 16))
+    return [
+        Choice("model", "unet", "nnU-Net's plain U-Net, sized by its rule; nnunet is the same by MONAI"),
+        Choice("image_size", side, f"at most the paper's 256; the pictures' shorter side is {shorter}"),
+        Choice("batch_size", size, f"the paper's 16 at most; {-(-count // size)} steps an epoch"),
+        Choice("epochs", 100, "the paper's for ISIC-2017"),
+        Choice("optimizer", "adam", "the paper's for ISIC-2017"),
+        Choice("learning_rate", 1e-3, "the paper's for ISIC-2017"),
+        Choice("schedule", "exponential", "the paper's for ISIC-2017"),
+        Choice("schedule_factor", 0.8, "the paper's for ISIC-2017: the learning rate times this each epoch"),
+        Choice("weight_decay", 5e-6, "the paper's for ISIC-2017"),
+        Choice("clip_norm", 0.0, "the paper states none, and Adam bounds a step by itself"),
+        Choice("loss", "anl-ce", "the paper's best in all but one cell of its table of ISIC-2017"),
+    ]
 
 
 def _still_open(choice: Choice, said: Mapping[str, Any]) -> Choice | None:

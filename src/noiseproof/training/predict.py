@@ -34,6 +34,8 @@ class TrainedModel:
         std: likewise.
         shape: channels, height and width of an input.
         fit: how picture files are brought to that size, as they were for testing.
+        task: ``"classification"`` or ``"segmentation"``; for the latter see
+            :mod:`noiseproof.training.predict_masks`.
     """
 
     network: nn.Module
@@ -42,6 +44,7 @@ class TrainedModel:
     std: tuple[float, ...]
     shape: tuple[int, int, int]
     fit: Fit
+    task: str = "classification"
 
     @torch.no_grad()
     def probabilities(self, images: Tensor) -> Tensor:
@@ -65,7 +68,7 @@ def load_trained(folder: Path, device: torch.device | str = "cpu") -> TrainedMod
             facts["model"],
             len(facts["class_names"]),
             in_channels=size["channels"],
-            image_size=size["height"],
+            image_size=(size["height"], size["width"]),
             **facts["model_options"],
         )
         fit = fit_from_data(facts.get("fit"), size["height"], size["width"])
@@ -79,6 +82,7 @@ def load_trained(folder: Path, device: torch.device | str = "cpu") -> TrainedMod
         tuple(facts["std"]),
         (size["channels"], size["height"], size["width"]),
         fit,
+        str(facts.get("task", "classification")),
     )
 
 

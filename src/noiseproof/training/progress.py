@@ -112,6 +112,7 @@ def summary(metrics: dict[str, Any]) -> str:
         ("clean_accuracy", "clean"),
         ("flipped_accuracy", "flipped"),
         ("test_accuracy", "test"),
+        ("test_dice", "test Dice"),
     ):
         if metrics.get(key) is not None:
             shown.append(f"{name} {metrics[key]:.1f}%")

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from noiseproof.training.outcome import score_of
 from noiseproof.training.run_names import checked_run_id, number_of, storable, unknown
 from noiseproof.training.run_record import STATUSES, Progress, RunRecord, Status, decoded, encoded
 from noiseproof.training.store_file import (
@@ -155,7 +156,8 @@ class Store:
         Args:
             run_id: a run that has begun and not ended.
             epoch: its number, counted from 0.
-            metrics: numbers, and texts, lists and dicts of them; ``"test_accuracy"`` is also kept for lists.
+            metrics: numbers, and texts, lists and dicts of them; ``"test_accuracy"``, or ``"test_dice"`` in its
+                place, is also kept for lists.
             seconds: what this epoch took.
         """
         if isinstance(epoch, bool) or not isinstance(epoch, int) or epoch < 0:
@@ -175,7 +177,7 @@ class Store:
             connection.execute("DELETE FROM epochs WHERE run = ? AND epoch >= ?", (number, epoch))
             connection.execute(
                 "INSERT INTO epochs (run, epoch, seconds, test_accuracy, metrics) VALUES (?, ?, ?, ?, ?)",
-                (number, epoch, float(seconds), _finite(metrics.get("test_accuracy")), text),
+                (number, epoch, float(seconds), _finite(score_of(metrics)), text),
             )
             connection.execute(_SUM_UP, {"run": number})
 

@@ -1,0 +1,132 @@
+"""A trained run at work on pictures: a mask for each, of the picture's own size, and a sheet to look at."""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw, ImageFont
+
+from noiseproof.datasets.augment.normalize import normalize
+from noiseproof.datasets.decode import decode_rgb
+from noiseproof.training.predict import TrainedModel
+
+SHEET_NAME = "sheet.png"
+MOST_SHOWN = 24
+CELL, CAPTION, GAP, COLUMNS = 180, 14, 6, 4
+TINTS = ((220, 40, 40), (40, 120, 220), (240, 180, 20), (60, 170, 90), (150, 80, 200), (20, 180, 180))
+"""Colours of the classes after the background, over and over where there are more."""
+
+Mask = NDArray[np.uint8]
+
+
+def predict_masks(model: TrainedModel, paths: Iterable[Path]) -> Iterator[tuple[Path, Mask]]:
+    """``(file, class indices of the picture's own size)`` of each picture, one after the other.
+
+    The network sees the picture at the size it was trained on. Its logits are brought back to the picture's size,
+    bilinearly, before the class of each pixel is taken, so that edges are smooth.
+    """
+    random = np.random.default_rng(0)  # no fit of a segmentation draws from it
+    device = next(model.network.parameters()).device
+    for path in paths:
+        picture = decode_rgb(path)
+        pixels = torch.from_numpy(np.array(model.fit(picture, random))).permute(2, 0, 1)[None]
+        if model.shape[0] == 1:  # pictures are read in colour; the network was trained on grey ones
+            pixels = pixels.float().mean(1, keepdim=True).round().to(torch.uint8)
+        with torch.no_grad():
+            logits = model.network(normalize(pixels.to(device), model.mean, model.std)).float()
+        size = (picture.height, picture.width)
+        whole = F.interpolate(logits, size, mode="bilinear", align_corners=False)
+        yield path, whole.argmax(1)[0].to(torch.uint8).cpu().numpy()
+
+
+def write_masks(
+    found: Iterable[tuple[Path, Mask]], class_names: Sequence[str], place: Path, out: Path
+) -> tuple[int, Path]:
+    """Write each mask as PNG and a sheet of the first pictures with their masks; returns how many, and the sheet.
+
+    Masks of two classes are written as 0 and 255, others as class indices; both is what ``folder:PATH`` reads.
+
+    Args:
+        found: pictures and masks.
+        class_names: of the network.
+        place: the picture, or the folder below which the pictures lie; masks lie the same way below ``out``.
+        out: the folder to write to.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    written: set[Path] = set()
+    shown: list[tuple[str, Image.Image]] = []
+    for path, mask in found:
+        target = _target(path, place, out, written)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _save(Image.fromarray(mask * 255 if len(class_names) == 2 else mask), target)
+        written.add(target)
+        if len(shown) < MOST_SHOWN:
+            shown.append((path.name, overlay(decode_rgb(path), mask)))
+    sheet = out / SHEET_NAME
+    _save(_sheet(shown, class_names), sheet)
+    return len(written), sheet
+
+
+def overlay(picture: Image.Image, mask: Mask) -> Image.Image:
+    """The picture with each class tinted and outlined, small enough for a sheet."""
+    small = picture.copy()
+    small.thumbnail((CELL, CELL), Image.Resampling.BILINEAR)
+    shape = (small.width, small.height)
+    classes = np.asarray(Image.fromarray(mask).resize(shape, Image.Resampling.NEAREST))
+    pixels = np.asarray(small, dtype=np.float64).copy()
+    for k in range(1, int(classes.max()) + 1):
+        inside = classes == k
+        tint = np.array(TINTS[(k - 1) % len(TINTS)], dtype=np.float64)
+        pixels[inside] = 0.65 * pixels[inside] + 0.35 * tint
+        pixels[inside & ~_inner(inside)] = tint
+    return Image.fromarray(pixels.round().astype(np.uint8))
+
+
+def _inner(inside: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Pixels whose four neighbours are inside too."""
+    framed = np.pad(inside, 1, mode="edge")
+    inner: NDArray[np.bool_] = framed[:-2, 1:-1] & framed[2:, 1:-1] & framed[1:-1, :-2] & framed[1:-1, 2:]
+    return inner
+
+
+def _target(path: Path, place: Path, out: Path, written: set[Path]) -> Path:
+    below = path.relative_to(place) if place.is_dir() else Path(path.name)
+    target = out / below.with_suffix(".png")
+    if (
+        target in written or target == out / SHEET_NAME
+    ):  # a.jpg and a.png, or a picture called as the sheet is
+        return out / below.with_name(f"{below.name}.png")
+    return target
+
+
+def _save(image: Image.Image, target: Path) -> None:
+    """Write a PNG, whole or not at all."""
+    temporary = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        image.save(temporary, format="PNG")
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _sheet(shown: Sequence[tuple[str, Image.Image]], class_names: Sequence[str]) -> Image.Image:
+    columns = min(COLUMNS, len(shown))
+    rows = -(-len(shown) // columns)
+    width = columns * (CELL + GAP) + GAP
+    sheet = Image.new("RGB", (width, rows * (CELL + CAPTION + GAP) + GAP + CAPTION + GAP), "white")
+    draw, font = ImageDraw.Draw(sheet), ImageFont.load_default()
+    left = GAP
+    for name, tint in zip(class_names[1:], TINTS, strict=False):
+        draw.rectangle((left, GAP + 2, left + 9, GAP + 11), fill=tint)
+        draw.text((left + 14, GAP), name, fill="black", font=font)
+        left += 26 + int(draw.textlength(name, font=font))
+    for number, (name, picture) in enumerate(shown):
+        row, column = divmod(number, columns)
+        corner = GAP + column * (CELL + GAP), GAP + CAPTION + GAP + row * (CELL + CAPTION + GAP)
+        sheet.paste(picture, corner)
+        draw.text((corner[0], corner[1] + CELL), name[:28], fill="black", font=font)
+    return sheet

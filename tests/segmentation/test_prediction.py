@@ -1,0 +1,123 @@
+"""Masks for new pictures: of the picture's own size, in files that can be trained on again, and a sheet."""
+
+import numpy as np
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+
+from noiseproof import datasets
+from noiseproof.command_line import app
+from noiseproof.training import resolve, train
+from noiseproof.training.predict import load_trained
+from noiseproof.training.predict_masks import overlay, predict_masks, write_masks
+
+
+@pytest.fixture
+def trained(lesions, tmp_path):
+    config = resolve(
+        lesions(train=60),
+        recipe="blobs",
+        loss="ce",
+        epochs=10,
+        batch_size=8,
+        learning_rate=0.01,
+        schedule="cosine",
+        device="cpu",
+        model_options={"base_width": 8},
+    )
+    record = train(config, folder=tmp_path / "runs", quiet=True)
+    assert record.epochs[-1]["test_dice"] > 85
+    return tmp_path / "runs", record
+
+
+def large_disc(path, width, height):
+    """A disc like those trained on, in a picture of another size and shape."""
+    rows, columns = np.indices((height, width))
+    inside = ((rows / height - 0.5) ** 2 + (columns / width - 0.5) ** 2) < 0.04
+    pixels = np.full((height, width, 3), 45, np.uint8)
+    pixels[inside] = 165
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(pixels).save(path)
+    return inside
+
+
+def test_masks_have_the_pictures_own_size(trained, tmp_path):
+    folder, record = trained
+    inside = large_disc(tmp_path / "new" / "a.png", 96, 64)
+    model = load_trained(folder / record.id)
+    ((path, mask),) = predict_masks(model, [tmp_path / "new" / "a.png"])
+    assert path.name == "a.png"
+    assert mask.shape == (64, 96)
+    assert mask.dtype == np.uint8
+    assert 2 * (mask.astype(bool) & inside).sum() / (mask.sum() + inside.sum()) > 0.85
+
+
+def test_the_command_writes_masks_and_a_sheet(trained, tmp_path, monkeypatch):
+    folder, record = trained
+    monkeypatch.chdir(tmp_path)
+    large_disc(tmp_path / "new" / "a.png", 40, 30)
+    large_disc(tmp_path / "new" / "a.jpg", 31, 50)
+    large_disc(tmp_path / "new" / "deep" / "sheet.png", 20, 20)
+    command = ["predict", record.id, "new", "--folder", str(folder), "--device", "cpu"]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 0, result.output
+    assert "3 masks: predictions" in result.output
+    written = sorted(
+        str(path.relative_to(tmp_path / "predictions")) for path in (tmp_path / "predictions").rglob("*.png")
+    )
+    assert written == ["a.png", "a.png.png", "deep/sheet.png", "sheet.png"]
+    sizes = {Image.open(tmp_path / "predictions" / name).size for name in ("a.png", "a.png.png")}
+    assert sizes == {(40, 30), (31, 50)}
+    levels = set(np.unique(np.asarray(Image.open(tmp_path / "predictions" / "a.png"))))
+    assert levels == {0, 255}
+    sheet = Image.open(tmp_path / "predictions" / "sheet.png")
+    assert sheet.width > 3 * 180
+
+
+def test_predicted_masks_can_be_trained_on(trained, tmp_path):
+    folder, record = trained
+    model = load_trained(folder / record.id)
+    for name in ("1.png", "2.png"):
+        large_disc(tmp_path / "own" / "images" / name, 24, 24)
+    pictures = sorted((tmp_path / "own" / "images").iterdir())
+    found = predict_masks(model, pictures)
+    count, sheet = write_masks(
+        found, model.class_names, tmp_path / "own" / "images", tmp_path / "own" / "masks"
+    )
+    assert count == 2
+    sheet.unlink()
+    data = datasets.load(f"folder:{tmp_path / 'own'}")
+    assert data.masks.shape == (2, 24, 24)
+    assert set(np.unique(data.masks)) == {0, 1}
+
+
+def test_three_classes_are_written_as_they_are(tmp_path):
+    mask = np.zeros((8, 8), np.uint8)
+    mask[:4], mask[4:, :4] = 1, 2
+    large_disc(tmp_path / "p.png", 8, 8)
+    write_masks(
+        [(tmp_path / "p.png", mask)], ("ground", "cell", "core"), tmp_path / "p.png", tmp_path / "out"
+    )
+    assert np.array_equal(np.asarray(Image.open(tmp_path / "out" / "p.png")), mask)
+
+
+def test_the_overlay_tints_the_mask_and_leaves_the_rest():
+    picture = Image.new("RGB", (20, 20), (100, 100, 100))
+    mask = np.zeros((20, 20), np.uint8)
+    mask[5:15, 5:15] = 1
+    shown = np.asarray(overlay(picture, mask))
+    assert (shown[0, 0] == 100).all()
+    assert tuple(shown[5, 5]) == (220, 40, 40)  # the outline
+    assert tuple(shown[10, 10]) == (142, 79, 79)  # 0.65·100 + 0.35 of the tint
+
+
+def test_a_grey_network_reads_colour_pictures(tmp_path):
+    from noiseproof import models
+    from noiseproof.datasets.decode import Squash
+    from noiseproof.training.predict import TrainedModel
+
+    network = models.create("unet-small", 2, in_channels=1, image_size=16, base_width=4).eval()
+    model = TrainedModel(network, ("a", "b"), (0.5,), (0.5,), (1, 16, 16), Squash(16, 16), "segmentation")
+    large_disc(tmp_path / "p.png", 19, 23)
+    ((_, mask),) = predict_masks(model, [tmp_path / "p.png"])
+    assert mask.shape == (23, 19)
