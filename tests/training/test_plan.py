@@ -60,7 +60,7 @@ def test_an_unknown_loss_is_refused_before_anything_is_planned(folder):
 @pytest.mark.parametrize(("count", "epochs"), [(1_000, 120), (50_000, 51), (1_000_000, 20)])
 def test_longer_data_shorter_plans(monkeypatch, count, epochs):
     class Pretended:
-        num_classes = 3
+        num_classes, masks = 3, None
 
         def __len__(self):
             return count
