@@ -29,6 +29,15 @@ if not INTERPRETED:
     pytestmark.append(pytest.mark.gpu)
 
 
+@pytest.fixture(autouse=True)
+def true_float32():
+    """Convolutions of the two sides must not differ by TF32's rounding."""
+    before = torch.backends.cudnn.allow_tf32
+    torch.backends.cudnn.allow_tf32 = False
+    yield
+    torch.backends.cudnn.allow_tf32 = before
+
+
 def channels_last(*shape, scale=1.0):
     tensor = scale * torch.randn(*shape, device=DEVICE)
     return tensor.contiguous(memory_format=torch.channels_last)

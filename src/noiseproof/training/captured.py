@@ -230,7 +230,7 @@ class SideBySide:
         assert images is not None
         dtype = self.windows[0].images.dtype
         prepared = self.data.recipe.for_testing(images, dtype=dtype)
-        empty = self.runs[0].input_channels - prepared.shape[1]
+        empty = max(run.input_channels for run in self.runs) - prepared.shape[1]
         prepared = F.pad(prepared, (0, 0, 0, 0, 0, empty)).contiguous(memory_format=torch.channels_last)
         size = evaluation_batch(self.data, EVALUATION_BATCH)
         rows = [slice(start, start + size) for start in range(0, len(prepared), size)]

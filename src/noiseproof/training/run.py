@@ -55,7 +55,7 @@ class Run:
         self.fast: FastNetwork | None = None
         self.epoch = self.step = 0
         self.meters = self.fresh_meters()
-        self._moment: Moment = moment(self.device)
+        self._moment: Moment | None = None
 
     def _wrapped(self) -> nn.Module:
         network: nn.Module = self.model
@@ -87,6 +87,7 @@ class Run:
 
     def begin_epoch(self) -> None:
         """Set what holds for a whole epoch."""
+        self._moment = self._moment or moment(self.device)
         self.network.train()
         if self.fast is not None:
             self.fast.train()
@@ -211,7 +212,9 @@ class Run:
         model.eval()
         right = self.nothing_right()
         start = 0
+        channels = self.input_channels if model is self.fast else self.data.image_shape[0]
         for images, labels in batches:
+            images = images[:, :channels]  # runs of a pack may differ in how many they want
             with self.precision():
                 logits = model(images.contiguous(memory_format=torch.channels_last))
             if self.data.has_masks:
@@ -257,8 +260,9 @@ class Run:
         learning_rate = self.config.learning_rate_at(self.epoch)
         meters, self.meters = self.meters, self.fresh_meters()
         self.epoch, self.step = self.epoch + 1, 0
-        began, self._moment = self._moment, moment(self.device)
-        return EpochEnd(self, meters, right, learning_rate, self.state(), (began, self._moment), pack_size)
+        now = moment(self.device)
+        began, self._moment = self._moment or now, now
+        return EpochEnd(self, meters, right, learning_rate, self.state(), (began, now), pack_size)
 
     def require_finite(self) -> None:
         """Stop where a step of this epoch had a loss or a gradient that is not a finite number."""

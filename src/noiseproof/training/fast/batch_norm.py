@@ -17,8 +17,10 @@ from noiseproof.losses.fused.language import triton
 from noiseproof.training.fast import kernels
 
 BLOCK_ROWS = 32
-PROGRAMS = 1024
-"""About so many programs share a pass: several for each processor of a large GPU."""
+PROGRAMS = 528
+"""About so many programs share a sum: four for each processor of a large GPU."""
+
+JOINED_COLUMNS = 8
 
 
 class _Shape:
@@ -36,6 +38,11 @@ class _Shape:
         """Rows of each program that sums, and the number of such programs."""
         share = triton.next_power_of_2(max(BLOCK_ROWS, triton.cdiv(rows * self.across, PROGRAMS)))
         return share, triton.cdiv(rows, share)
+
+
+def _joined_rows(blocks: int) -> int:
+    """Blocks that are joined at a time: all of them, as a rule."""
+    return int(min(512, triton.next_power_of_2(blocks)))
 
 
 class _BatchNorm(torch.autograd.Function):
@@ -63,7 +70,7 @@ class _BatchNorm(torch.autograd.Function):
         kernels.statistics[(blocks, shape.across)](
             x, partial, shape.rows, shape.channels, share, BLOCK_ROWS, shape.cols
         )
-        kernels.join_statistics[(triton.cdiv(shape.channels, 16),)](
+        kernels.join_statistics[(triton.cdiv(shape.channels, JOINED_COLUMNS),)](
             partial,
             gamma,
             beta,
@@ -78,8 +85,9 @@ class _BatchNorm(torch.autograd.Function):
             momentum,
             eps,
             bias is not None,
-            64,
-            16,
+            _joined_rows(blocks),
+            JOINED_COLUMNS,
+            num_warps=8,
         )
         y = _normalized(x, shortcut, constants, relu, pool)
         ctx.save_for_backward(x, constants, y if shortcut is not None and relu else None)
@@ -101,8 +109,17 @@ class _BatchNorm(torch.autograd.Function):
         )
         gradients = torch.empty(2, shape.channels, device=x.device)
         factors = torch.empty(2, shape.channels, device=x.device)
-        kernels.join_backward_sums[(triton.cdiv(shape.channels, 16),)](
-            partial, constants, gradients, factors, blocks, shape.rows, shape.channels, 64, 16
+        kernels.join_backward_sums[(triton.cdiv(shape.channels, JOINED_COLUMNS),)](
+            partial,
+            constants,
+            gradients,
+            factors,
+            blocks,
+            shape.rows,
+            shape.channels,
+            _joined_rows(blocks),
+            JOINED_COLUMNS,
+            num_warps=8,
         )
         dx = torch.empty_like(x)
         dshortcut = torch.empty_like(dy) if ctx.has_shortcut else None

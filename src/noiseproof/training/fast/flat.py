@@ -45,9 +45,9 @@ class FlatParameters:
         self.in_half = _numel(half)
         self.with_gradient = self.in_half + _numel(full)
         self.count = _numel(places)
-        self.weights, self.momenta, self.gradients = (
-            torch.zeros(self.count, device=device) for _ in range(3)
-        )
+        self.weights, self.momenta = (torch.zeros(self.count, device=device) for _ in range(2))
+        self.half_gradients = torch.zeros(self.in_half, dtype=dtype, device=device)
+        self.full_gradients = torch.zeros(self.with_gradient - self.in_half, device=device)
         self.halves = self.weights[: self.in_half]
         if dtype != torch.float32:
             self.halves = torch.zeros(self.in_half, dtype=dtype, device=device)
@@ -62,6 +62,7 @@ class FlatParameters:
             if end <= self.with_gradient:
                 self.leaves.append(_as_placed(source[start:end], shape).detach().requires_grad_())
             start = end
+        self.leaves_in_half = len(half)
         self.group = optimizer.param_groups[0]
         self.refresh()
 
@@ -73,11 +74,10 @@ class FlatParameters:
         end: int,
         optimizer: torch.optim.Optimizer,
     ) -> None:
-        corner = tuple(slice(0, size) for size in parameter.shape)
-        place = _as_placed(self.weights[start:end], shape)[corner]
+        place = _corner(_as_placed(self.weights[start:end], shape), parameter)
         place.copy_(parameter.detach())
         parameter.data = place
-        momentum = _as_placed(self.momenta[start:end], shape)[corner]
+        momentum = _corner(_as_placed(self.momenta[start:end], shape), parameter)
         before = optimizer.state[parameter].get("momentum_buffer")
         if before is not None:
             momentum.copy_(before)
@@ -92,24 +92,33 @@ class FlatParameters:
     def step(self, gradients: Sequence[Tensor], l1: float, clip_norm: float) -> Tensor:
         """Take a step of SGD along the gradients of :attr:`leaves`; returns their norm, L1's part included."""
         in_rows = [_in_memory_order(gradient) for gradient in gradients]
-        rows = len([leaf for leaf in self.leaves if leaf.dtype == self.halves.dtype])
-        if self.halves.dtype == torch.float32:
-            torch.cat(in_rows, out=self.gradients[: self.with_gradient])
-        else:
-            torch.cat(in_rows[:rows], out=self.gradients[: self.in_half])
-            torch.cat(in_rows[rows:], out=self.gradients[self.in_half : self.with_gradient])
+        torch.cat(in_rows[: self.leaves_in_half], out=self.half_gradients)
+        torch.cat(in_rows[self.leaves_in_half :], out=self.full_gradients)
         blocks = len(self.partial)
-        kernels.sum_of_squares[(blocks,)](self.weights, self.gradients, self.partial, self.count, l1, BLOCK)
+        kernels.sum_of_squares[(blocks,)](
+            self.weights,
+            self.half_gradients,
+            self.full_gradients,
+            self.partial,
+            self.count,
+            self.in_half,
+            self.with_gradient,
+            l1,
+            BLOCK,
+            num_warps=8,
+        )
         kernels.clipped_sgd[(blocks,)](
             self.weights,
             self.momenta,
-            self.gradients,
+            self.half_gradients,
+            self.full_gradients,
             self.halves,
             self.partial,
             self.norm,
             self.group["lr"],
             self.count,
             self.in_half,
+            self.with_gradient,
             blocks,
             l1,
             self.group["weight_decay"],
@@ -119,6 +128,7 @@ class FlatParameters:
             self.halves.dtype != torch.float32,
             BLOCK,
             1024,
+            num_warps=8,
         )
         return self.norm.clone()
 
@@ -133,6 +143,16 @@ def _as_placed(row: Tensor, shape: tuple[int, ...]) -> Tensor:
         return row.view(shape)
     out, into, height, width = shape
     return row.view(out, height, width, into).permute(0, 3, 1, 2)
+
+
+def _corner(place: Tensor, parameter: Tensor) -> Tensor:
+    """The part of its place that a parameter fills."""
+    if place.ndim == 2 and parameter.ndim == 4:  # a convolution computed as a product of matrices
+        _, into, height, width = parameter.shape
+        filled = place[:, : into * height * width]
+        strides = (filled.stride(0), 1, width * into, into)
+        return filled.as_strided(parameter.shape, strides, filled.storage_offset())
+    return place[tuple(slice(0, size) for size in parameter.shape)]
 
 
 def _in_memory_order(gradient: Tensor) -> Tensor:

@@ -76,24 +76,22 @@ def join_statistics(
     """Statistics of all rows from those of the blocks; running ones follow, scale and shift come of them."""
     cols = tl.program_id(0) * block_cols + tl.arange(0, block_cols)
     in_width = cols < channels
+    # Squared distances are taken from the first block's mean, not from zero: no digits are lost to a large mean.
+    near = tl.load(partial + cols, mask=in_width, other=0.0)[None, :]
     weighted = tl.zeros((block_rows, block_cols), tl.float32)
-    for start in range(0, blocks, block_rows):
-        rows = start + tl.arange(0, block_rows)
-        valid = (rows < blocks)[:, None] & in_width[None, :]
-        count = tl.minimum(share, rows_in_all - rows * share).to(tl.float32)[:, None]
-        mean = tl.load(partial + (rows * 2)[:, None] * channels + cols[None, :], mask=valid, other=0.0)
-        weighted += tl.where(valid, mean * count, 0.0)
-    mean = tl.sum(weighted, 0) / rows_in_all
     spread = tl.zeros((block_rows, block_cols), tl.float32)
     for start in range(0, blocks, block_rows):
         rows = start + tl.arange(0, block_rows)
         valid = (rows < blocks)[:, None] & in_width[None, :]
         count = tl.minimum(share, rows_in_all - rows * share).to(tl.float32)[:, None]
-        one = tl.load(partial + (rows * 2)[:, None] * channels + cols[None, :], mask=valid, other=0.0)
-        within = tl.load(partial + (rows * 2 + 1)[:, None] * channels + cols[None, :], mask=valid, other=0.0)
-        away = one - mean[None, :]
+        place = partial + (rows * 2)[:, None] * channels + cols[None, :]
+        away = tl.load(place, mask=valid, other=0.0) - near
+        within = tl.load(place + channels, mask=valid, other=0.0)
+        weighted += tl.where(valid, away * count, 0.0)
         spread += tl.where(valid, within + away * away * count, 0.0)
-    squares = tl.sum(spread, 0)
+    moved = tl.sum(weighted, 0) / rows_in_all
+    mean = moved + tl.sum(near, 0)
+    squares = tl.maximum(tl.sum(spread, 0) - moved * moved * rows_in_all, 0.0)
     rstd = 1.0 / tl.sqrt(squares / rows_in_all + eps)
     scale = tl.load(gamma + cols, mask=in_width, other=0.0) * rstd
     shift = tl.load(beta + cols, mask=in_width, other=0.0) - mean * scale
@@ -283,12 +281,38 @@ def backward(
 
 
 @triton.jit
-def sum_of_squares(weights, gradients, partial, count, l1, block: tl.constexpr):
+def unfold(
+    images, columns, rows_in_all, channels, height, width, wide: tl.constexpr, block_rows: tl.constexpr
+):
+    """The 3x3 neighbourhood of each pixel as a row, zeros outside the image and after the last channel."""
+    rows = tl.program_id(0) * block_rows + tl.arange(0, block_rows)
+    cols = tl.arange(0, wide)
+    place = cols // channels
+    down = (rows // width) % height
+    down = down[:, None] + (place // 3 - 1)[None, :]
+    right = (rows % width)[:, None] + (place % 3 - 1)[None, :]
+    first = rows - rows % (height * width)
+    inside = (down >= 0) & (down < height) & (right >= 0) & (right < width)
+    inside = inside & (rows < rows_in_all)[:, None] & (place < 9)[None, :]
+    source = (first[:, None] + down * width + right) * channels + (cols % channels)[None, :]
+    value = tl.load(images + source, mask=inside, other=0.0)
+    tl.store(columns + rows[:, None] * wide + cols[None, :], value, mask=(rows < rows_in_all)[:, None])
+
+
+@triton.jit
+def gradient_of(weights, halves, fulls, at, count, in_half, with_gradient, l1):
+    """Weights, and their gradient with L1's part: of those in half precision, of the others, or none."""
+    w = tl.load(weights + at, mask=at < count, other=0.0)
+    g = tl.load(halves + at, mask=at < in_half, other=0.0).to(tl.float32)
+    g += tl.load(fulls + (at - in_half), mask=(at >= in_half) & (at < with_gradient), other=0.0)
+    return w, g + l1 * ((w > 0).to(tl.float32) - (w < 0).to(tl.float32))
+
+
+@triton.jit
+def sum_of_squares(weights, halves, fulls, partial, count, in_half, with_gradient, l1, block: tl.constexpr):
     """Sum of squares of the gradient with its regulariser, by blocks."""
     at = tl.program_id(0) * block + tl.arange(0, block)
-    w = tl.load(weights + at, mask=at < count, other=0.0)
-    g = tl.load(gradients + at, mask=at < count, other=0.0)
-    g += l1 * ((w > 0).to(tl.float32) - (w < 0).to(tl.float32))
+    _, g = gradient_of(weights, halves, fulls, at, count, in_half, with_gradient, l1)
     tl.store(partial + tl.program_id(0), tl.sum(g * g, 0))
 
 
@@ -296,13 +320,15 @@ def sum_of_squares(weights, gradients, partial, count, l1, block: tl.constexpr):
 def clipped_sgd(
     weights,
     momenta,
-    gradients,
+    half_gradients,
+    full_gradients,
     halves,
     partial,
     norm_out,
     rate,
     count,
     in_half,
+    with_gradient,
     blocks,
     l1,
     decay,
@@ -314,6 +340,11 @@ def clipped_sgd(
     block_partial: tl.constexpr,
 ):
     """Clip and step; weights that are computed with in half precision are written in it too."""
+    at = tl.program_id(0) * block + tl.arange(0, block)
+    valid = at < count
+    w, g = gradient_of(weights, half_gradients, full_gradients, at, count, in_half, with_gradient, l1)
+    m = tl.load(momenta + at, mask=valid, other=0.0)
+    step = tl.load(rate)
     squares = tl.zeros((block_partial,), tl.float32)
     for start in range(0, blocks, block_partial):
         each = start + tl.arange(0, block_partial)
@@ -321,18 +352,12 @@ def clipped_sgd(
     norm = tl.sqrt(tl.sum(squares, 0))
     if tl.program_id(0) == 0:
         tl.store(norm_out, norm)
-    clip = tl.minimum(limit / (norm + 1e-6), 1.0)
-    at = tl.program_id(0) * block + tl.arange(0, block)
-    valid = at < count
-    w = tl.load(weights + at, mask=valid, other=0.0)
-    g = tl.load(gradients + at, mask=valid, other=0.0)
-    g += l1 * ((w > 0).to(tl.float32) - (w < 0).to(tl.float32))
-    g = g * clip + decay * w
-    m = momentum * tl.load(momenta + at, mask=valid, other=0.0) + g
+    g = g * tl.minimum(limit / (norm + 1e-6), 1.0) + decay * w
+    m = momentum * m + g
     tl.store(momenta + at, m, mask=valid)
     if nesterov:
         m = g + momentum * m
-    w -= tl.load(rate) * m
+    w -= step * m
     tl.store(weights + at, w, mask=valid)
     if has_halves:
         tl.store(halves + at, w.to(halves.dtype.element_ty), mask=at < in_half)

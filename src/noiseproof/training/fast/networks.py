@@ -13,10 +13,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from noiseproof.losses.fused.language import HAS_TRITON
+from noiseproof.losses.fused.language import HAS_TRITON, triton
 from noiseproof.models.resnet import BasicBlock, Bottleneck, ResNet
 from noiseproof.models.small_cnn import SmallCNN
 from noiseproof.training.config import Config
+from noiseproof.training.fast import kernels
 from noiseproof.training.fast.batch_norm import batch_norm
 from noiseproof.training.fast.flat import FlatParameters, Place
 
@@ -61,7 +62,7 @@ class FastNetwork:
     def __init__(self, model: nn.Module, optimizer: torch.optim.Optimizer, dtype: torch.dtype) -> None:
         self.model, self.dtype, self.training = model, dtype, True
         first = next(m for m in model.modules() if isinstance(m, nn.Conv2d))
-        self.in_channels = _rounded(first.in_channels)
+        self.in_channels = first.in_channels if _is_unfolded(first) else _rounded(first.in_channels)
         layers = list(_layers(model))
         half: list[Place] = []
         full: list[Place] = []
@@ -133,6 +134,8 @@ class FastNetwork:
 
     def _convolve(self, layer: nn.Module, maps: Tensor) -> Tensor:
         assert isinstance(layer, nn.Conv2d)
+        if _is_unfolded(layer):
+            return _product(_unfolded(maps), self._weights[id(layer)], maps)
         return F.conv2d(maps, self._weights[id(layer)], None, layer.stride, layer.padding)
 
     def _normalize(
@@ -196,6 +199,40 @@ class FastNetwork:
         return self._normalize(block.bn3, maps, shortcut=shortcut)
 
 
+def _is_unfolded(layer: nn.Conv2d) -> bool:
+    """Whether a convolution sees so few channels that a product with its unfolded input is faster."""
+    plain = layer.kernel_size == (3, 3) and layer.stride == (1, 1) and layer.padding == (1, 1)
+    return plain and layer.in_channels < MULTIPLE
+
+
+def _unfolded_width(channels: int) -> int:
+    return int(triton.next_power_of_2(9 * channels))
+
+
+def _unfolded(images: Tensor) -> Tensor:
+    """The 3x3 neighbourhood of every pixel, (N·H·W, 9·C and some zeros)."""
+    count, channels, height, width = images.shape
+    rows = count * height * width
+    wide = _unfolded_width(channels)
+    columns = torch.empty(rows, wide, dtype=images.dtype, device=images.device)
+    kernels.unfold[(triton.cdiv(rows, 128),)](
+        images.contiguous(memory_format=torch.channels_last),
+        columns,
+        rows,
+        channels,
+        height,
+        width,
+        wide,
+        128,
+    )
+    return columns
+
+
+def _product(columns: Tensor, weights: Tensor, images: Tensor) -> Tensor:
+    count, _, height, width = images.shape
+    return (columns @ weights.t()).view(count, height, width, -1).permute(0, 3, 1, 2)
+
+
 def _rounded(channels: int) -> int:
     return -(-channels // MULTIPLE) * MULTIPLE
 
@@ -219,7 +256,8 @@ def _layers(model: nn.Module) -> Iterator[Layer]:
         if isinstance(layer, nn.Conv2d):
             assert isinstance(norm, nn.BatchNorm2d)
             out, into = _rounded(layer.out_channels), _rounded(layer.in_channels)
-            yield layer, norm, (out, into, *layer.kernel_size)
+            wide = _unfolded_width(layer.in_channels)
+            yield layer, norm, (out, wide) if _is_unfolded(layer) else (out, into, *layer.kernel_size)
         elif isinstance(layer, nn.Linear) and layer is not final:
             assert isinstance(norm, nn.BatchNorm1d)
             pixels = _pixels_before(model, layer)
