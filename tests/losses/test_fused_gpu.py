@@ -70,8 +70,8 @@ def plain(loss, logits, target, upstream=None):
     return value.detach(), gradient
 
 
-def assert_same(actual, expected, dtype, message=""):
-    """Values as near as float32 comes; gradients to within the rounding of their type."""
+def assert_same(actual, expected, dtype, message="", roundings=1):
+    """Values as near as float32 comes; gradients to within the rounding of their type, once or twice."""
     value, gradient = (x.double() for x in actual)
     exact, exact_gradient = expected
     torch.testing.assert_close(value, exact, rtol=2e-5, atol=1e-5, msg=lambda m: f"{message}: value: {m}")
@@ -81,7 +81,7 @@ def assert_same(actual, expected, dtype, message=""):
     # The smallest numbers of float16 are far apart.
     absolute = max(3e-6 * scale, 6e-8 if dtype == torch.float16 else 0.0)
     torch.testing.assert_close(
-        gradient, exact_gradient, rtol=rounding, atol=absolute, msg=lambda m: f"{message}: gradient: {m}"
+        gradient, exact_gradient, rtol=roundings * rounding, atol=absolute, msg=lambda m: f"{message}: gradient: {m}"
     )
 
 
@@ -143,16 +143,17 @@ def test_extreme_logits(name, dtype, classes):
 @pytest.mark.parametrize("name", SEVERAL)
 def test_weights_reductions_and_ignored_labels(name, reduction, resident, monkeypatch):
     if not resident:
-        monkeypatch.setattr(launch, "tile_of", lambda layout: launch.Tile(False, 2, 4, 2, 1, 4))
+        monkeypatch.setattr(launch, "tile_of", lambda layout: launch.Tile(False, 4, 8, 2, 1, 4))
     for dtype in DTYPES.values():
-        for shape in ((13, 19), (3, 19, 5)):
+        for shape in ((7, 19), (3, 19, 5)):
             logits, target = batch(shape, dtype)
             weight = torch.linspace(0.0, 2.0, shape[1])
             loss = losses.create(name, reduction=reduction, weight=weight, ignore_index=4).to(DEVICE)
             target = target.abs().clamp(max=shape[1] - 1)
             upstream = torch.rand(target.shape if reduction == "none" else (), device=DEVICE) + 0.5
             expected = plain(loss, logits, target, upstream)
-            assert_same(fused(loss, logits, target, upstream), expected, dtype, f"{shape} {dtype}")
+            # A gradient that was made in the forward pass is scaled in the backward pass, and rounded again.
+            assert_same(fused(loss, logits, target, upstream), expected, dtype, f"{shape} {dtype}", roundings=2)
             value, gradient = fused(loss, logits, torch.full_like(target, 4))
             assert (value == 0).all()
             assert (gradient == 0).all()
@@ -186,11 +187,12 @@ def test_the_gradient_takes_the_place_of_the_logits(name, reduction):
         for shape in ((13, 19), (3, 21, 8)):
             values, target = batch(shape, dtype)
             expected = plain(loss, values, target)
-            logits = values.clone().requires_grad_().view(shape)
-            value = InplaceGradient(loss)(logits, target)
-            (gradient,) = torch.autograd.grad(value, logits, torch.ones_like(value))
-            assert gradient.data_ptr() == logits.data_ptr()
-            assert_same((value.detach().cpu(), gradient.cpu()), expected, dtype)
+            leaf = values.clone().requires_grad_()
+            for logits in (leaf * 1, leaf.view(shape)):
+                value = InplaceGradient(loss)(logits, target)
+                (gradient,) = torch.autograd.grad(value, leaf, torch.ones_like(value))
+                assert gradient.data_ptr() == logits.data_ptr()
+                assert_same((value.detach().cpu(), gradient.cpu()), expected, dtype)
 
 
 def test_an_operation_that_needs_its_output_is_told():
@@ -386,13 +388,13 @@ def test_memory(name, shape):
     loss = losses.create(name).cuda()
     for inplace in (False, True):
         values, target = batch(shape, torch.bfloat16)
-        logits = values.requires_grad_().view(shape)
+        logits = values.requires_grad_().view(shape)  # no leaf, and yet no copy
         size = logits.numel() * logits.element_size()
         torch.cuda.synchronize()
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
         value = (InplaceGradient(loss) if inplace else loss)(logits, target)
-        torch.autograd.grad(value, logits)
+        torch.autograd.grad(value, values)
         extra = (torch.cuda.max_memory_allocated() - before) / size
         assert extra < (0.02 if inplace else 1.02), f"{extra:.3f} of the logits"
 

@@ -78,4 +78,12 @@ def _takes(logits: Tensor, target: Tensor, weight: Tensor | None) -> bool:
 
 def _is_plain(tensor: Tensor) -> bool:
     """Whether a tensor is one of torch's own, not a subclass and not inside a function transform."""
+    if torch.compiler.is_compiling():
+        return not _inside_a_transform()
     return type(tensor) in (Tensor, nn.Parameter, nn.Buffer) and not is_transformed(tensor)
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def _inside_a_transform() -> bool:
+    """Whether a compiled graph is being traced inside of :func:`torch.func.vmap` or one of its kind."""
+    return torch._C._functorch.maybe_current_level() is not None
