@@ -21,6 +21,7 @@ from noiseproof.datasets import isic2017  # noqa: F401
 from noiseproof.datasets import blobs  # noqa: F401
 from noiseproof.datasets import folders  # noqa: F401
 from noiseproof.datasets import csv_file  # noqa: F401
+from noiseproof.datasets import tuning  # noqa: F401
 # isort: on
 
 from noiseproof.datasets.errors import (

@@ -36,6 +36,7 @@ class Gathered:
         missing: cells without a result.
         other_config: results found by method, noise and seed whose config is not what the grid says now.
         left_out: lines of files that are not shown: other data, or a second run of the same cell.
+        folder: the runs folder that was looked in, if any: runs keep more there than records.
     """
 
     grid: "Grid"
@@ -45,6 +46,7 @@ class Gathered:
     missing: int = 0
     other_config: int = 0
     left_out: int = 0
+    folder: Path | None = None
 
 
 def gather(grid: "Grid", *, folder: Path | None = None, files: Sequence[Path] = ()) -> Gathered:
@@ -79,6 +81,7 @@ def gather(grid: "Grid", *, folder: Path | None = None, files: Sequence[Path] = 
         missing=len(cells) - len(ordered),
         other_config=other_config,
         left_out=len(lines) - from_lines,
+        folder=folder,
     )
 
 

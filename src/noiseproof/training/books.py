@@ -8,6 +8,7 @@ from noiseproof import models
 from noiseproof.training import checkpoint, ranks
 from noiseproof.training.data import label_marginals
 from noiseproof.training.environment import describe
+from noiseproof.training.examples import FILE_NAME, choose_examples
 from noiseproof.training.outcome import result_of
 from noiseproof.training.predict import fit_as_data
 from noiseproof.training.progress import Progress
@@ -108,6 +109,8 @@ class Books:
             result = result_of(self.store.get(run_id).epochs) | {"held_out": run.data.held_out}
             models.save_weights(run.tested_model, self.folder / run_id / "weights.safetensors")
             self._write_description(run)
+            if run.data.has_masks:
+                choose_examples(run).save(self.folder / run_id / FILE_NAME)
             self.store.finish(run_id, result)
             for sink in self.sinks:
                 sink.end(run_id, result)

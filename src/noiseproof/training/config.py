@@ -306,6 +306,7 @@ def _for_loss(values: Mapping[str, Any], loss: str) -> dict[str, Any]:
 def default_recipe(dataset: str) -> str | None:
     """Return the recipe that a data set has by default, if any."""
     same = {"cifar10n": "cifar10", "cifar100n": "cifar100", "fashion-mnist": "mnist-like"}
+    dataset = dataset.removeprefix("tuning:")
     name = same.get(dataset, dataset)
     return name if name in recipe_names() else None
 

@@ -91,11 +91,13 @@ class GivenLabels:
         given: what the run trains on: (N,), or masks (N, H, W), which are bytes.
         flipped: where that is known to be wrong, of the same shape.
         summary: realised rates and how the noise was drawn, for the run's record.
+        kinds: of masks, what was done to each, as a position in :data:`noiseproof.noise.masks.KINDS`.
     """
 
     given: Tensor
     flipped: Tensor
     summary: dict[str, Any]
+    kinds: NDArray[np.int64] | None = None
 
 
 def load_data(config: Config, device: torch.device) -> TrainingData:
@@ -212,7 +214,10 @@ def _give_masks(config: Config, data: TrainingData) -> GivenLabels:
         summary |= {"kind": "masks", "seed": noisy.seed, "share": noisy.share, "strength": noisy.strength}
         summary |= {"realised_rate": noisy.realised_share, "kinds": dict(zip(KINDS, counts, strict=True))}
     return GivenLabels(
-        torch.tensor(given).to(data.device), torch.from_numpy(flipped).to(data.device), summary
+        torch.tensor(given).to(data.device),
+        torch.from_numpy(flipped).to(data.device),
+        summary,
+        None if noisy is None else noisy.kinds,
     )
 
 

@@ -148,6 +148,7 @@ def recipe_for(name: str) -> Recipe:
         >>> recipe_for("cifar100").train[1]
         RandomRotation(degrees=20.0, resampling='nearest')
     """
+    name = name.removeprefix("tuning:")
     name = _SAME_AS.get(name, name)
     if name in _BY_NAME:
         return _BY_NAME[name]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from noiseproof.results import Gathered
 
-HOMES = ("marginals", "regularisers", "gradients", "alpha_beta", "curves", "flipping")
+HOMES = ("marginals", "regularisers", "gradients", "alpha_beta", "curves", "segmentation", "flipping")
 """Modules with figures, in the order in which a page shows them."""
 
 
