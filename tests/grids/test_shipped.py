@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from noiseproof.grids import KINDS, load, names
-from noiseproof.losses import available
+from noiseproof.losses import record
 
 PUBLISHED = Path(__file__).parents[3] / "shared" / "paper" / "published-tables.json"
 TEN = (
@@ -17,6 +17,9 @@ TEN = (
     "real",
 )
 STRENGTHS = (1e-7, 5e-7, 1e-6, 5e-6, 1e-5, 5e-5, 1e-4)
+ADDED = {"isic-table": {"CE"}}
+"""Methods that the paper's table does not have."""
+
 RUNS = {
     "cifar10-table": 12 * 10 * 3,
     "cifar100-table": 12 * 10 * 3,
@@ -33,7 +36,9 @@ RUNS = {
     "alpha-beta-grid": 25,
     "cifar10-beyond": 4 * 10 * 3,
     "digits-table": 12 * 9 * 3,
-    "fashion-table": 12 * 9 * 3,
+    "fashion-table": 8 * 3 * 2,
+    "isic-table": 7 * 7 * 3,
+    "isic-tuning": 2 + 5 * 3,
 }
 
 
@@ -51,7 +56,7 @@ def test_every_config_of_a_shipped_grid_resolves(name):
     assert grid.title != grid.name
     for cell in cells:
         config = cell.config
-        assert config.loss in available()
+        assert record(config.loss).name == config.loss
         assert (config.dataset, config.noise, config.seed) == (grid.dataset, cell.noise, cell.seed)
     assert [cell.seed for cell in cells] == sorted(cell.seed for cell in cells), "one seed after another"
 
@@ -62,18 +67,19 @@ def test_labels_and_columns_are_those_of_the_paper(name):
         pytest.skip("the paper's tables are not beside this checkout")
     grid = load(name)
     table = json.loads(PUBLISHED.read_text())["tables"][grid.published]
-    assert [method.label for method in grid.methods] == list(table)
-    for method in grid.methods:
+    methods = [method for method in grid.methods if method.label not in ADDED.get(name, set())]
+    assert [method.label for method in methods] == list(table)
+    for method in methods:
         columns = [grid.column(noise) for noise in grid.noises]
         assert set(columns) <= set(table[method.label])
         if name != "webvision-table":  # whose other column is another set of test pictures
             assert columns == list(table[method.label])
 
 
-def test_every_table_of_the_paper_that_classifies_has_a_grid():
+def test_every_table_of_the_paper_has_a_grid():
     if not PUBLISHED.exists():
         pytest.skip("the paper's tables are not beside this checkout")
-    tables = set(json.loads(PUBLISHED.read_text())["tables"]) - {"isic2017-dice"}
+    tables = set(json.loads(PUBLISHED.read_text())["tables"])
     assert {load(name).published for name in names()} - {None} == tables
 
 

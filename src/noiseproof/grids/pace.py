@@ -4,7 +4,6 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from noiseproof.grids.states import CellState
@@ -23,10 +22,10 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 @dataclass(frozen=True)
 class Pace:
-    """Seconds that an epoch takes, runs side by side counted once.
+    """Seconds of its device that an epoch of one run takes.
 
     Attributes:
-        seconds: of one epoch of one run.
+        seconds: of one epoch; of runs side by side on a GPU each has its share.
         runs: how many recorded runs this was learnt from.
     """
 
@@ -69,7 +68,7 @@ class Clock:
             if pace is None:
                 return None
             total += pace.seconds * state.epochs_left
-        turns = math.ceil(len(pack) / self.side_by_side) * self.side_by_side
+        turns = math.ceil(len(pack) / self.side_by_side)
         return self.starting + total * turns / len(pack)
 
     def measured(self, pack: Sequence[CellState], wall: float) -> None:
@@ -80,17 +79,9 @@ class Clock:
 
 
 def pace_of(records: Sequence[RunRecord]) -> Pace:
-    """The pace of like runs: the time in which any of them was at work, by the epochs of all.
-
-    Runs of a pack work at the same time, and each one's seconds are those of the whole pack; so overlapping times
-    count once.
-    """
-    spans = sorted(_span(record) for record in records)
-    busy, until = 0.0, -math.inf
-    for start, end in spans:
-        busy += max(0.0, end - max(start, until))
-        until = max(until, end)
-    return Pace(busy / sum(max(1, record.progress.epochs) for record in records), len(records))
+    """The pace of like runs."""
+    epochs = sum(max(1, record.progress.epochs) for record in records)
+    return Pace(sum(record.seconds for record in records) / epochs, len(records))
 
 
 def parse_duration(text: str) -> float:
@@ -128,8 +119,3 @@ def in_words(seconds: float) -> str:
 def _key(config: Mapping[str, Any]) -> tuple[str, ...]:
     costs_more = bool(config.get("jacobian")), bool(config.get("gradient_quantiles"))
     return (*(str(config.get(name)) for name in _LIKE), str(costs_more))
-
-
-def _span(record: RunRecord) -> tuple[float, float]:
-    end = datetime.fromisoformat(record.ended or record.started).timestamp()
-    return end - record.seconds, end
