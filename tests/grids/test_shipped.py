@@ -35,7 +35,7 @@ RUNS = {
     "gradients": 2,
     "alpha-beta-grid": 25,
     "cifar10-beyond": 4 * 10 * 3,
-    "digits-table": 12 * 9 * 3,
+    "digits-table": 12 * 6 * 3,
     "fashion-table": 8 * 3 * 2,
     "isic-table": 7 * 7 * 3,
     "isic-tuning": 2 + 5 * 3,
