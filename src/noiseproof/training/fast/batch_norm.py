@@ -17,6 +17,7 @@ from noiseproof.losses.fused.language import triton
 from noiseproof.training.fast import kernels
 
 BLOCK_ROWS = 32
+WARPS = 4
 PROGRAMS = 528
 """About so many programs share a sum: four for each processor of a large GPU."""
 
@@ -68,7 +69,7 @@ class _BatchNorm(torch.autograd.Function):
         partial = torch.empty(blocks, 2, shape.channels, device=x.device)
         constants = torch.empty(4, shape.channels, device=x.device)
         kernels.statistics[(blocks, shape.across)](
-            x, partial, shape.rows, shape.channels, share, BLOCK_ROWS, shape.cols
+            x, partial, shape.rows, shape.channels, share, BLOCK_ROWS, shape.cols, num_warps=WARPS
         )
         kernels.join_statistics[(triton.cdiv(shape.channels, JOINED_COLUMNS),)](
             partial,
@@ -105,7 +106,7 @@ class _BatchNorm(torch.autograd.Function):
         sizes = (shape.rows_out, shape.channels, shape.height, shape.width)
         output = x if y is None else y
         kernels.backward_sums[(blocks, shape.across)](
-            x, output, dy, constants, partial, *sizes, *flags, share, BLOCK_ROWS, shape.cols
+            x, output, dy, constants, partial, *sizes, *flags, share, BLOCK_ROWS, shape.cols, num_warps=WARPS
         )
         gradients = torch.empty(2, shape.channels, device=x.device)
         factors = torch.empty(2, shape.channels, device=x.device)
@@ -135,6 +136,7 @@ class _BatchNorm(torch.autograd.Function):
             *flags,
             BLOCK_ROWS,
             shape.cols,
+            num_warps=WARPS,
         )
         return (dx, gradients[0], gradients[1], dshortcut, *[None] * 7)
 
@@ -163,6 +165,7 @@ def _normalized(x: Tensor, shortcut: Tensor | None, constants: Tensor, relu: boo
         shortcut is not None,
         BLOCK_ROWS,
         shape.cols,
+        num_warps=WARPS,
     )
     return y
 

@@ -14,6 +14,8 @@ from noiseproof.losses.fused.language import triton
 from noiseproof.training.fast import kernels
 
 BLOCK = 2048
+SUMMED = 16384
+"""Elements whose squares one program adds up: few programs, since each of SGD's reads all their sums."""
 
 Place = tuple[Tensor, tuple[int, ...]]
 """A parameter and the shape of its place, which may be larger."""
@@ -51,7 +53,7 @@ class FlatParameters:
         self.halves = self.weights[: self.in_half]
         if dtype != torch.float32:
             self.halves = torch.zeros(self.in_half, dtype=dtype, device=device)
-        self.partial = torch.zeros(triton.cdiv(self.count, BLOCK), device=device)
+        self.partial = torch.zeros(triton.cdiv(self.count, SUMMED), device=device)
         self.norm = torch.zeros((), device=device)
         self.leaves: list[Tensor] = []
         start = 0
@@ -104,10 +106,11 @@ class FlatParameters:
             self.in_half,
             self.with_gradient,
             l1,
+            SUMMED,
             BLOCK,
             num_warps=8,
         )
-        kernels.clipped_sgd[(blocks,)](
+        kernels.clipped_sgd[(triton.cdiv(self.count, BLOCK),)](
             self.weights,
             self.momenta,
             self.half_gradients,

@@ -117,8 +117,8 @@ def normalize(
     constants,
     rows_out,
     channels,
-    height,
-    width,
+    height: tl.constexpr,
+    width: tl.constexpr,
     relu: tl.constexpr,
     pool: tl.constexpr,
     has_shortcut: tl.constexpr,
@@ -154,8 +154,8 @@ def backward_sums(
     partial,
     rows_out,
     channels,
-    height,
-    width,
+    height: tl.constexpr,
+    width: tl.constexpr,
     relu: tl.constexpr,
     pool: tl.constexpr,
     has_shortcut: tl.constexpr,
@@ -239,8 +239,8 @@ def backward(
     factors,
     rows_out,
     channels,
-    height,
-    width,
+    height: tl.constexpr,
+    width: tl.constexpr,
     relu: tl.constexpr,
     pool: tl.constexpr,
     has_shortcut: tl.constexpr,
@@ -309,11 +309,25 @@ def gradient_of(weights, halves, fulls, at, count, in_half, with_gradient, l1):
 
 
 @triton.jit
-def sum_of_squares(weights, halves, fulls, partial, count, in_half, with_gradient, l1, block: tl.constexpr):
-    """Sum of squares of the gradient with its regulariser, by blocks."""
-    at = tl.program_id(0) * block + tl.arange(0, block)
-    _, g = gradient_of(weights, halves, fulls, at, count, in_half, with_gradient, l1)
-    tl.store(partial + tl.program_id(0), tl.sum(g * g, 0))
+def sum_of_squares(
+    weights,
+    halves,
+    fulls,
+    partial,
+    count,
+    in_half,
+    with_gradient,
+    l1,
+    share: tl.constexpr,
+    block: tl.constexpr,
+):
+    """Sum of squares of the gradient with its regulariser, by shares."""
+    squares = tl.zeros((block,), tl.float32)
+    for start in range(0, share, block):
+        at = tl.program_id(0) * share + start + tl.arange(0, block)
+        _, g = gradient_of(weights, halves, fulls, at, count, in_half, with_gradient, l1)
+        squares += g * g
+    tl.store(partial + tl.program_id(0), tl.sum(squares, 0))
 
 
 @triton.jit
