@@ -1,0 +1,86 @@
+"""Segmentation on the command line, and in the documents."""
+
+import re
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from noiseproof.command_line import app
+from noiseproof.command_line.demo_segmentation import SETTINGS, demo_grid, demo_segmentation
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "segmentation.md"
+
+
+def invoke(arguments, program=app):
+    return CliRunner().invoke(program, arguments)
+
+
+def test_train_tells_dice_and_runs_show_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("NOISEPROOF_RUNS", str(tmp_path))
+    arguments = (
+        "train blobs --noise masks-0.7-0.7 --loss anl-ce --epochs 1 --train-size 32 --device cpu --quiet"
+    )
+    result = invoke(arguments.split())
+    assert result.exit_code == 0, result.output
+    told = re.search(
+        r"test Dice ([\d.]+)% \(([\d.]+)% a picture\), mean over the last 1 epochs", result.output
+    )
+    assert told
+    run = result.output.split(":")[0]
+    page = invoke(["runs", run])
+    assert page.exit_code == 0, page.output
+    assert "Dice" in page.output
+    assert told[1] in page.output
+    assert "kinds" in page.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("train blobs --noise sym-0.4 --loss ce", "is for class labels, and blobs has masks"),
+        ("train blobs --model resnet18 --loss ce", "'resnet18' is for classification"),
+        ("train digits --loss t-loss", "'t-loss' looks at masks, and digits has none"),
+        ("train blobs --noise masks-0.7 --loss ce", "masks-SHARE-STRENGTH"),
+    ],
+)
+def test_mistakes_are_one_line(tmp_path, monkeypatch, arguments, message):
+    monkeypatch.setenv("NOISEPROOF_RUNS", str(tmp_path))
+    result = invoke([*arguments.split(), "--device", "cpu"])
+    assert result.exit_code == 2
+    assert message in result.output
+    assert "Traceback" not in result.output
+
+
+def test_the_demo_trains_three_losses_and_writes_a_page(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(SETTINGS, "model_options", {"base_width": 2})  # the same, only smaller
+    monkeypatch.setitem(SETTINGS, "train_size", 48)
+    program = typer.Typer()
+    program.command()(demo_segmentation)
+    result = invoke(["--epochs", "2", "--processes", "1", "--folder", "runs", "--out", "page.html"], program)
+    assert result.exit_code == 0, result.output
+    assert "70% of the training masks are wrong" in result.output
+    for loss in ("ce", "t-loss", "anl-ce"):
+        assert re.search(rf"^{loss} +[\d.]+ +[\d.]+ +[\d.]+ +[\d.]+ +\d+$", result.output, re.M), loss
+    page = (tmp_path / "page.html").read_text()
+    assert "Segmentation examples" in page
+    assert page.count("data:image/png") == 6 * 6 + 3 * 6 * 3
+    again = invoke(["--epochs", "2", "--processes", "1", "--folder", "runs", "--out", "page.html"], program)
+    assert again.exit_code == 0  # trained already
+    bad = invoke(["--share", "1.5"], program)
+    assert bad.exit_code == 2
+    assert "share must lie in [0, 1]" in bad.output
+
+
+def test_the_demo_differs_in_nothing_but_the_loss():
+    configs = [cell.config.as_data() for cell in demo_grid(0.7, 0.7, 1, None).cells()]
+    loss = ("loss", "loss_parameters", "l1", "weight_decay")
+    assert len({str({k: v for k, v in config.items() if k not in loss}) for config in configs}) == 1
+
+
+def test_code_in_the_document_runs():
+    blocks = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), re.S)
+    assert len(blocks) == 1
+    exec(compile(blocks[0], "segmentation.md", "exec"), {"__name__": "document"})
