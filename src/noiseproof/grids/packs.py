@@ -1,7 +1,6 @@
 """Which cells train together: those that share data and network, one seed of every cell first."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from noiseproof.grids.states import CellState
 
@@ -34,14 +33,7 @@ def next_pack(
         largest: most cells in a pack.
         fits: whether a pack may be started; cells are left out from the end until it does, or none is left.
     """
-    if not waiting:
-        return []
-    first, key = waiting[0], pack_key(waiting[0])
-    alike = [state for state in waiting if pack_key(state) == key]
-    others = [state for state in waiting if pack_key(state) != key]
-    if any(state.cell.seed == first.cell.seed for state in others):
-        alike = [state for state in alike if state.cell.seed == first.cell.seed]
-    pack = alike[:largest]
+    pack = _first_pack(list(zip(map(pack_key, waiting), waiting, strict=True)), largest)
     while pack and fits is not None and not fits(pack):
         pack.pop()
     return pack
@@ -49,17 +41,19 @@ def next_pack(
 
 def packs_of(waiting: Sequence[CellState], largest: int) -> list[list[CellState]]:
     """All packs, in the order in which they would be trained."""
-    left, packs = list(waiting), []
-    while left:
-        pack = next_pack(left, largest)
+    left, packs = list(zip(map(pack_key, waiting), waiting, strict=True)), []
+    while pack := _first_pack(left, largest):
         taken = {id(state) for state in pack}
-        left = [state for state in left if id(state) not in taken]
+        left = [(key, state) for key, state in left if id(state) not in taken]
         packs.append(pack)
     return packs
 
 
-def device_of(states: Sequence[CellState]) -> Any:
-    """The device that cells would be trained on here."""
-    from noiseproof.training.environment import choose_device
-
-    return choose_device(states[0].cell.config.device)
+def _first_pack(waiting: Sequence[tuple[tuple[str, ...], CellState]], largest: int) -> list[CellState]:
+    if not waiting:
+        return []
+    first_key, first = waiting[0]
+    alike = [state for key, state in waiting if key == first_key]
+    if any(key != first_key and state.cell.seed == first.cell.seed for key, state in waiting):
+        alike = [state for state in alike if state.cell.seed == first.cell.seed]
+    return alike[:largest]
