@@ -76,7 +76,7 @@ def profile(data: TrainingData, args: argparse.Namespace) -> str:
     from torch.profiler import ProfilerActivity
     from torch.profiler import profile as profiler
 
-    config = resolve(args.recipe, loss="anl-ce", epochs=2, precision=args.precisions[0], compile=args.compile)
+    config = resolve(args.recipe, loss="anl-ce", epochs=1, precision=args.precisions[0], compile=args.compile)
     with tempfile.TemporaryDirectory() as folder, profiler(activities=[ProfilerActivity.CUDA]) as found:
         train_pack([config], folder=Path(folder), quiet=True, data=data)
     return found.key_averages().table(sort_by="cuda_time_total", row_limit=60, max_name_column_width=100)

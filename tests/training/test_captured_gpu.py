@@ -16,7 +16,14 @@ LOSSES = ("ce", "gce", "anl-ce", "anl-ce*", "nce+rce", "sce", "mae", "anl-fl")
 
 
 def small(**changes):
-    said = {"noise": "sym-0.4", "epochs": 3, "device": "cuda", "model": "mnist-cnn", "model_options": {}, "batch_size": 64}
+    said = {
+        "noise": "sym-0.4",
+        "epochs": 3,
+        "device": "cuda",
+        "model": "mnist-cnn",
+        "model_options": {},
+        "batch_size": 64,
+    }
     return resolve("digits", **(said | changes))
 
 

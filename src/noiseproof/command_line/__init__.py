@@ -9,7 +9,19 @@ from typing import Annotated
 import typer
 
 from noiseproof import __version__
-from noiseproof.command_line import data, demo, losses, models, noise, predict, runs, train
+from noiseproof.command_line import (
+    bench,
+    data,
+    demo,
+    losses,
+    models,
+    noise,
+    predict,
+    report,
+    runs,
+    table,
+    train,
+)
 
 app = typer.Typer(
     name="noiseproof",
@@ -40,6 +52,9 @@ app.command("demo", epilog=demo.EPILOG)(demo.demo)
 app.command("train", epilog=train.EPILOG)(train.train)
 app.command("predict", epilog=predict.PREDICT_EPILOG)(predict.predict)
 app.command("export", epilog=predict.EXPORT_EPILOG)(predict.export)
+app.command("bench", epilog=bench.EPILOG)(bench.bench)
+app.command("table", epilog=table.EPILOG)(table.table)
+app.command("report", epilog=report.EPILOG)(report.report)
 app.add_typer(runs.app, name="runs")
 app.add_typer(data.app, name="data")
 app.command("models", epilog=models.EPILOG)(models.models)

@@ -205,13 +205,14 @@ def _at_the_same_step(runs: Sequence[Run]) -> list[list[Run]]:
 def _gpu_arithmetic(tf32: bool) -> Iterator[None]:
     """TF32 or true float32, and cuDNN's search for the fastest convolutions; both global, so given back after."""
     matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
-    before = matmul.allow_tf32, cudnn.allow_tf32, cudnn.benchmark
+    before = matmul.allow_tf32, cudnn.allow_tf32, cudnn.benchmark, cudnn.benchmark_limit
     matmul.allow_tf32 = cudnn.allow_tf32 = tf32
     cudnn.benchmark = True  # every batch but the last has the same shape, so that the search pays
+    cudnn.benchmark_limit = 0  # and that among all it has
     try:
         yield
     finally:
-        matmul.allow_tf32, cudnn.allow_tf32, cudnn.benchmark = before
+        matmul.allow_tf32, cudnn.allow_tf32, cudnn.benchmark, cudnn.benchmark_limit = before
 
 
 def _check_pack(configs: Sequence[Config]) -> None:
