@@ -1,8 +1,8 @@
 """RobustClassifier against the usual classifiers, on real tables with wrong training labels.
 
 Every method sees the same scaled features and the same noisy labels and is scored on the same clean test labels:
-30% of the table, another part for every seed. All run with their defaults (logistic regression and the perceptron with
-enough iterations to converge); nothing is tuned on these tables.
+30% of the table, another part for every seed. All run with their defaults (logistic regression and the perceptron
+with enough iterations to converge); nothing is tuned on these tables.
 
     python benchmarks/tabular.py                        everything, about ten minutes
     python benchmarks/tabular.py --tables wine --seeds 1 2
