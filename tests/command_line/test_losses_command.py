@@ -20,12 +20,12 @@ def test_lists_every_loss():
     result = run("losses")
     assert result.exit_code == 0
     listed = {line.split()[0] for line in result.stdout.splitlines() if line.strip()}
-    assert set(available()) <= listed
+    assert {*available(), *available(whole_images=True)} <= listed
     for text in ("[exp(−1/a), 1]", "= apl", "symmetric", "Zhou et al., ICML 2021", "alpha=5, beta=5"):
         assert text in result.stdout
 
 
-@pytest.mark.parametrize("name", available())
+@pytest.mark.parametrize("name", [*available(), *available(whole_images=True)])
 def test_explains_every_loss(name):
     result = run("losses", name)
     assert result.exit_code == 0
@@ -45,7 +45,7 @@ def test_the_example_it_prints_runs():
 
 def test_json_is_complete():
     parsed = json.loads(run("losses", "--json").stdout)
-    assert [each["name"] for each in parsed] == list(available())
+    assert [each["name"] for each in parsed] == [*available(), *available(whole_images=True)]
     (anl,) = json.loads(run("losses", "anl-ce", "--json").stdout)
     assert anl["recipes"]["cifar10"]["l1"] == 5e-5
 

@@ -46,7 +46,7 @@ def test_the_example_it_prints_runs():
 
 def test_json_is_complete():
     parsed = json.loads(run("--json").stdout)
-    assert [each["name"] for each in parsed] == list(available())
+    assert [each["name"] for each in parsed] == [*available(), *available("segmentation")]
     (perceptron,) = json.loads(run("mlp", "--json").stdout)
     assert perceptron["options"] == {"in_features": None, "hidden": [256, 256], "batch_norm": False}
 

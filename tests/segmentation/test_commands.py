@@ -61,7 +61,7 @@ def test_the_demo_trains_three_losses_and_writes_a_page(tmp_path, monkeypatch):
     program.command()(demo_segmentation)
     result = invoke(["--epochs", "2", "--processes", "1", "--folder", "runs", "--out", "page.html"], program)
     assert result.exit_code == 0, result.output
-    assert "70% of the training masks are wrong" in result.output
+    assert "69% of the training masks are wrong" in result.output  # 33 of 48
     for loss in ("ce", "t-loss", "anl-ce"):
         assert re.search(rf"^{loss} +[\d.]+ +[\d.]+ +[\d.]+ +[\d.]+ +\d+$", result.output, re.M), loss
     page = (tmp_path / "page.html").read_text()

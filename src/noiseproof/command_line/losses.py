@@ -37,7 +37,8 @@ def losses(
     from noiseproof.losses import available, record
 
     try:
-        records = [record(name)] if name else [record(each) for each in available()]
+        names = (name,) if name else (*available(), *available(whole_images=True))
+        records = [record(each) for each in names]
     except ValueError as error:
         typer.echo(f"Error: {error}", err=True)
         raise typer.Exit(2) from None
@@ -89,6 +90,7 @@ def _explain(record: "LossRecord", console: "Console") -> None:
         ("symmetric", "yes: the sum over all labels is constant" if record.symmetric else "no"),
         ("paper", record.paper),
         ("also called", ", ".join(record.aliases)),
+        ("for", "masks only: it looks at whole images" if record.whole_images else ""),
         ("needs", record.needs),
         ("class", f"noiseproof.losses.{record.module.__name__}"),
         ("function", f"noiseproof.losses.{record.function.__name__}"),

@@ -39,7 +39,7 @@ def models(
     from noiseproof.models import available, record
 
     try:
-        records = [record(name)] if name else [record(each) for each in available()]
+        records = [record(each) for each in ((name,) if name else (*available(), *available("segmentation")))]
     except (ValueError, ImportError) as error:
         typer.echo(f"Error: {error}", err=True)
         raise typer.Exit(2) from None
@@ -65,7 +65,7 @@ def _list(records: "list[ModelRecord]", console: "Console") -> None:
     table.add_column("parameters", justify="right", no_wrap=True)
     table.add_column("made for", no_wrap=True)
     for each in records:
-        cells = (each.name, each.title, f"{each.parameters(NUM_CLASSES):,}", expected_input(each))
+        cells = (each.name, each.title, _parameters(each), expected_input(each))
         table.add_row(*map(escape, cells))
     console.print(table)
     console.print(
@@ -85,7 +85,8 @@ def _explain(record: "ModelRecord", console: "Console") -> None:
     for heading, text in (
         ("description", record.description),
         ("made for", expected_input(record)),
-        ("parameters", f"{record.parameters(NUM_CLASSES):,} for {NUM_CLASSES} classes"),
+        ("task", record.task),
+        ("parameters", f"{_parameters(record)} for {NUM_CLASSES} classes"),
         ("first weights", record.initialization),
         ("options", ", ".join(f"{k}={v}" for k, v in record.options.items())),
         ("paper", record.paper),
@@ -95,6 +96,14 @@ def _explain(record: "ModelRecord", console: "Console") -> None:
     console.print(facts)
     console.print("\n[bold]Example[/bold]")
     console.print(escape(example(record)), highlight=False)
+
+
+def _parameters(record: "ModelRecord") -> str:
+    """How many there are; a dash for a network that a missing package would make."""
+    try:
+        return f"{record.parameters(NUM_CLASSES):,}"
+    except ImportError:
+        return "–"
 
 
 def expected_input(record: "ModelRecord") -> str:
@@ -116,6 +125,7 @@ def example(record: "ModelRecord") -> str:
 
 
 def _as_data(record: "ModelRecord") -> dict[str, Any]:
+    counted = _parameters(record)
     return {
         "name": record.name,
         "title": record.title,
@@ -125,5 +135,6 @@ def _as_data(record: "ModelRecord") -> dict[str, Any]:
         "in_channels": record.in_channels,
         "initialization": record.initialization,
         "options": record.options,
-        "parameters": record.parameters(NUM_CLASSES),
+        "task": record.task,
+        "parameters": int(counted.replace(",", "")) if counted != "–" else None,
     }
