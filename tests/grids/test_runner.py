@@ -174,7 +174,7 @@ def test_data_that_is_not_there_is_told_before_anything_is_recorded(tmp_path, mo
     from noiseproof.grids import load
 
     monkeypatch.setenv("NOISEPROOF_DATA", str(tmp_path / "none"))
-    cells = load("fashion-table").narrowed(["ce"], ["clean"], [1], {"device": "cpu"}).cells()
+    cells = load("fashion-table").narrowed(["ce"], ["sym-0.4"], [1], {"device": "cpu"}).cells()
     with pytest.raises(datasets.DataError, match="fashion-mnist"):
         run_cells(cells, folder=tmp_path, processes=1)
     with Store(tmp_path) as store:
