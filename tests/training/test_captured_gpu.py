@@ -32,6 +32,13 @@ def curves(folder, config):
         return [epoch["loss"] for epoch in store.get(config.run_id).epochs]
 
 
+def accuracies(folder, config):
+    """Of the test set, epoch by epoch: what a graph reads must still be there when it is replayed."""
+    with Store(folder) as store:
+        epochs = store.get(config.run_id).epochs
+    return [epoch["test_accuracy"] for epoch in epochs if epoch.get("test_accuracy") is not None]
+
+
 def stepwise(monkeypatch):
     monkeypatch.setattr(engine_module, "can_capture", lambda runs: False)
 
@@ -59,6 +66,9 @@ def test_captured_steps_are_the_steps_one_by_one(tmp_path, monkeypatch, changes)
     assert curves(tmp_path / "captured", config) == pytest.approx(
         curves(tmp_path / "stepwise", config), rel=tolerance
     )
+    found, expected = (accuracies(tmp_path / way, config) for way in ("captured", "stepwise"))
+    assert expected[-1] > 30
+    assert found == pytest.approx(expected, abs=15 if "jacobian" in changes else 3)
 
 
 @pytest.mark.parametrize("precision", ["float32", "bf16"])

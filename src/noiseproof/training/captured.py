@@ -235,6 +235,7 @@ class SideBySide:
         size = evaluation_batch(self.data, EVALUATION_BATCH)
         rows = [slice(start, start + size) for start in range(0, len(prepared), size)]
         batches = [(prepared[each], self.data.test_labels[each]) for each in rows]
+        self._kept = prepared  # the graph reads it as long as it lives
         counts = [run.nothing_right() for run in self.runs]
 
         def count_of(run: Run, counted: Tensor) -> None:
