@@ -293,7 +293,7 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             y = self.classes_[labels]
             weights = weights * compute_class_weight(self.class_weight, classes=self.classes_, y=y)[labels]
         if not weights.any():
-            raise ValueError("sample_weight: expected at least one weight > 0, got only zeros")
+            raise ValueError("sample_weight, class_weight: expected at least one weight > 0, got only zeros")
         return weights
 
     def _held_out(self, labels: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
