@@ -49,7 +49,7 @@ def linear(in_features, num_classes):
 
 
 def test_wrong_labels_cost_it_little(table):
-    """40% wrong labels, three draws: a few points below clean labels, far above cross-entropy in the same network."""
+    """40% wrong labels, three draws: a few points below clean labels, far above cross-entropy."""
     x, y = table
 
     def score(loss, labels, seed):
