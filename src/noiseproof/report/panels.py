@@ -87,9 +87,7 @@ def side_axis() -> str:
 def bottom_axis(epochs: int) -> str:
     """Return the axis of epochs below a column of small panels."""
     return (
-        f'<svg class="panel" viewBox="0 0 {SMALL_WIDTH} 14" aria-hidden="true">'
-        f'<text class="y first" x="2" y="10">1</text><text class="x" x="{SMALL_WIDTH / 2:g}" y="10">epoch</text>'
-        f'<text class="y" x="{SMALL_WIDTH - 2}" y="10">{epochs}</text></svg>'
+        f'<div class="epochs" aria-hidden="true"><span>1</span><span>epoch</span><span>{epochs}</span></div>'
     )
 
 

@@ -29,9 +29,11 @@ PUBLISHED_RULE = (
 )
 BOLD_RULE = (
     "Bold: the highest mean of a column, and every mean whose difference from it the 95% interval of the paired "
-    "differences over shared seeds (bootstrap, or Student's where wider) does not support. Only methods with two "
-    "seeds or more can be bold; none is where a single seed stands higher."
+    "differences over shared seeds (bootstrap, or Student's where wider) does not support. Only methods with three "
+    "seeds or more can be bold; none is where one with fewer stands higher."
 )
+FEWEST_SEEDS_IN_BOLD = 3
+"""Two seeds hardly support anything: by the rule nearly every method would be bold."""
 CELL_RULES = {
     "test_accuracy": "Test accuracy in percent at the last epoch",
     "test_dice": "Dice in percent, pooled over the test set, mean over the last ten epochs",
@@ -170,7 +172,7 @@ class ResultTable:
         if any(cell.is_bold for cell in self.cells.values()):
             rules.append(BOLD_RULE)
         elif not self.is_empty:
-            rules.append("Nothing is bold: that takes two seeds or more of at least two methods.")
+            rules.append("Nothing is bold: that takes three seeds or more of at least two methods.")
         return (*rules, *self.notes)
 
 
@@ -235,12 +237,12 @@ def _in_order(first: Sequence[str], others: Iterable[str]) -> list[str]:
 
 def _bold(column: Mapping[str, Sequence[Result]], summaries: Mapping[str, Summary]) -> set[str]:
     """Methods in bold type: the best, and those that it is not shown to be better than."""
-    candidates = [method for method, summary in summaries.items() if summary.n > 1]
+    candidates = [method for method, summary in summaries.items() if summary.n >= FEWEST_SEEDS_IN_BOLD]
     if len(candidates) < 2:
         return set()
     best = max(candidates, key=lambda method: summaries[method].mean)
     if any(summary.mean > summaries[best].mean for summary in summaries.values()):
-        return set()  # a single seed stands higher: the best of the others is not the best of the column
+        return set()  # fewer seeds stand higher: the best of the others is not the best of the column
     own = _by_seed(column[best])
     bold = {best}
     for method in candidates:

@@ -32,6 +32,9 @@ LABELED_BY_PEOPLE = ("cifar10", "cifar100")
 HELD_OUT_SHARE = 0.1
 """Share of the training data held out where a data set has no test split."""
 
+MOST_CLASSES_SHOWN = 20
+"""Classes up to which a record holds the whole transition matrix; a report draws it."""
+
 DATA_SEED = 1
 """Draws what is held out and what ``train_size`` keeps: the runs of a pack share their data, not their seeds."""
 
@@ -191,6 +194,9 @@ def give_labels(config: Config, data: TrainingData) -> GivenLabels:
     if noisy is not None:
         summary |= {"kind": noisy.kind, "seed": noisy.seed, "generator": noisy.generator}
         summary["class_rates"] = [round(float(rate), 6) for rate in noisy.class_rates]
+        if data.num_classes <= MOST_CLASSES_SHOWN:
+            summary["transition"] = noisy.transition.round(4).tolist()
+            summary["class_names"] = list(data.train.class_names)
     return GivenLabels(
         torch.tensor(given).to(data.device),
         torch.from_numpy(flipped).to(data.device),
