@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 METHODS = {"CE": "ce", "T-Loss": "t-loss", "ANL-CE": "anl-ce"}
 
 SETTINGS: dict[str, Any] = {
-    "epochs": 60,
+    "epochs": 45,
     "train_size": 100,
     "schedule": "cosine",
     "evaluate_every": 3,

@@ -128,5 +128,5 @@ def _sheet(shown: Sequence[tuple[str, Image.Image]], class_names: Sequence[str])
         row, column = divmod(number, columns)
         corner = GAP + column * (CELL + GAP), GAP + CAPTION + GAP + row * (CELL + CAPTION + GAP)
         sheet.paste(picture, corner)
-        draw.text((corner[0], corner[1] + CELL), name[:28], fill="black", font=font)
+        draw.text((corner[0], corner[1] + picture.height), name[:28], fill="black", font=font)
     return sheet
