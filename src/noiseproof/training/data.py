@@ -1,7 +1,7 @@
 """What a run trains and tests on: images on the device, given and true labels, the data set's augmentation."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -53,6 +53,7 @@ class TrainingData:
         recipe: how images are augmented and normalised.
         device: where it all happens.
         held_out: whether ``test`` was split off from the training data, so that its labels may be wrong too.
+        given: labels already drawn, by noise and its seed: runs of a pack that share both share them.
     """
 
     name: str
@@ -64,6 +65,7 @@ class TrainingData:
     recipe: Recipe
     device: torch.device
     held_out: bool = False
+    given: "dict[tuple[str, int], GivenLabels]" = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def num_classes(self) -> int:
@@ -183,9 +185,15 @@ def _free_bytes(device: torch.device) -> float:
 
 
 def give_labels(config: Config, data: TrainingData) -> GivenLabels:
-    """Draw the labels that a run trains on."""
-    if data.has_masks:
-        return _give_masks(config, data)
+    """Draw the labels that a run trains on, or take those that a run with the same noise has drawn."""
+    key = config.noise, config.drawn_with
+    if key not in data.given:
+        data.given[key] = _give_masks(config, data) if data.has_masks else _give_classes(config, data)
+    return data.given[key]
+
+
+def _give_classes(config: Config, data: TrainingData) -> GivenLabels:
+    """Labels of a run, and what was done to them."""
     noisy = draw_noise(config, data.train)
     clean = data.train.labels
     given = clean if noisy is None else noisy.labels
