@@ -1,4 +1,4 @@
-"""Write the generated pages: docs/losses.md, from the catalogue; docs/reproduce.md, from the recorded results.
+"""Write the generated pages: docs/losses.md, from the catalogue; the others, from recorded results.
 
 python docs/generate.py            write
 python docs/generate.py --check    only say whether the pages are up to date
@@ -8,6 +8,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from performance import performance_page
 from reproduce import reproduce_page
 
 from noiseproof.command_line.losses import assignments, recipe_text
@@ -72,7 +73,7 @@ def _cell(text: str) -> str:
     return _text(text) or "–"
 
 
-PAGES = {"losses.md": losses_page, "reproduce.md": reproduce_page}
+PAGES = {"losses.md": losses_page, "reproduce.md": reproduce_page, "performance.md": performance_page}
 
 
 def main() -> None:
