@@ -277,3 +277,32 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path):
     with Store(tmp_path) as store:
         (record,) = store.runs()
     assert record.status == "interrupted"
+
+
+def test_dropout_is_the_runs_own_and_goes_on_where_it_was(tmp_path, monkeypatch):
+    """The paper's VGG has dropout, which torch draws from its global stream; here in a network that is small."""
+
+    def with_dropout(name, num_classes, *, in_channels, image_size, seed, **options):
+        with torch.random.fork_rng():
+            torch.manual_seed(seed)
+            return torch.nn.Sequential(
+                torch.nn.Flatten(),
+                torch.nn.Linear(in_channels * image_size[0] * image_size[1], 32),
+                torch.nn.Dropout(0.5),
+                torch.nn.Linear(32, num_classes),
+            )
+
+    monkeypatch.setattr("noiseproof.models.create", with_dropout)
+    config = small(loss="ce")
+    torch.manual_seed(1)
+    before = torch.get_rng_state()
+    train(config, folder=tmp_path / "whole", quiet=True)
+    assert torch.equal(torch.get_rng_state(), before)
+    torch.manual_seed(2)
+    with monkeypatch.context() as patch:
+        patch.setattr(engine_module, "Interruption", lambda: StopAfter(7))
+        with pytest.raises(Interrupted):
+            train(config, folder=tmp_path / "parts", quiet=True)
+    torch.manual_seed(3)
+    train(config, folder=tmp_path / "parts", quiet=True)
+    assert_same_weights(weights_of(tmp_path / "whole", config), weights_of(tmp_path / "parts", config))
