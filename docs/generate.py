@@ -1,4 +1,4 @@
-"""Write the generated pages: docs/losses.md, from the catalogue; the others, from recorded results.
+"""Write the generated pages: losses from the catalogue, commands from themselves, the others from recorded results.
 
 python docs/generate.py            write
 python docs/generate.py --check    only say whether the pages are up to date
@@ -11,6 +11,7 @@ from pathlib import Path
 from performance import performance_page
 from reproduce import reproduce_page
 
+from command_line import command_line_page
 from noiseproof.command_line.losses import assignments, recipe_text
 from noiseproof.losses import available, record
 
@@ -73,7 +74,12 @@ def _cell(text: str) -> str:
     return _text(text) or "–"
 
 
-PAGES = {"losses.md": losses_page, "reproduce.md": reproduce_page, "performance.md": performance_page}
+PAGES = {
+    "losses.md": losses_page,
+    "command-line.md": command_line_page,
+    "reproduce.md": reproduce_page,
+    "performance.md": performance_page,
+}
 
 
 def main() -> None:
