@@ -13,6 +13,7 @@ from noiseproof.command_line import (
     bench,
     data,
     demo,
+    demo_segmentation,
     losses,
     models,
     noise,
@@ -48,7 +49,10 @@ def noiseproof(
     """Train accurate models on wrong labels."""
 
 
-app.command("demo", epilog=demo.EPILOG)(demo.demo)
+demos = typer.Typer(invoke_without_command=True)
+demos.callback(epilog=demo.EPILOG)(demo.demo)
+demos.command("segmentation", epilog=demo_segmentation.EPILOG)(demo_segmentation.demo_segmentation)
+app.add_typer(demos, name="demo")
 app.command("train", epilog=train.EPILOG)(train.train)
 app.command("predict", epilog=predict.PREDICT_EPILOG)(predict.predict)
 app.command("export", epilog=predict.EXPORT_EPILOG)(predict.export)

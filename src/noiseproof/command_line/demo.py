@@ -15,10 +15,13 @@ EPILOG = """
   noiseproof demo
 
   noiseproof demo --rate 0.4 --seed 7 --out page.html
+
+  noiseproof demo segmentation
 """
 
 
 def demo(
+    context: typer.Context,
     rate: Annotated[float, typer.Option(help="Share of wrong training labels.")] = 0.6,
     seed: Annotated[int, typer.Option(help="Decides noise, initial weights and order.")] = 1,
     epochs: Annotated[int | None, typer.Option(help="Passes over the data.")] = None,
@@ -28,6 +31,8 @@ def demo(
     ] = None,
 ) -> None:
     """Train four losses on handwritten digits with wrong labels; about a minute."""
+    if context.invoked_subcommand is not None:
+        return
     import torch
 
     from noiseproof.grids import Grid, Method
