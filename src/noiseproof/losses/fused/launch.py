@@ -5,16 +5,21 @@ Nothing here waits for the device or reads a value from it, so that all of it ca
 
 import math
 from contextlib import AbstractContextManager, nullcontext
-from typing import NamedTuple
+from functools import cache
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from noiseproof.losses.fused import kernels
+from noiseproof.losses.fused import batch_kernels, resident, streamed
+from noiseproof.losses.fused.language import INTERPRETED
 from noiseproof.losses.fused.plan import Plan
 
-RESIDENT_CLASSES = 16384
-"""Largest power of two of classes that a program keeps in registers; longer rows are read in pieces."""
+TILED_CLASSES = 4096
+"""Largest power of two of classes in a row that a program keeps in registers; longer rows are read in pieces."""
+
+THREADED_CLASSES = 32
+"""Most classes of an image that a thread keeps in registers."""
 
 LABELS_A_BLOCK = 1024
 LABEL_PARTIALS = 512
@@ -36,14 +41,23 @@ class Layout(NamedTuple):
 
 
 class Tile(NamedTuple):
-    """What a program takes: a block of positions, and all classes of them or ``lanes · unroll`` at a time."""
+    """What a program takes: a block of positions, in one of three ways.
 
-    resident: bool
+    Attributes:
+        kernel: ``"tiled"``, ``"threaded"`` or ``"streamed"``.
+        positions: so many positions at a time.
+        lanes: classes of a position, a power of two; of a streamed one, those that are added up by themselves.
+        unroll: classes that a lane of a streamed position takes at a time.
+        warps: of a program.
+        persistent: whether a streamed program takes one block after another.
+    """
+
+    kernel: str
     positions: int
-    lanes: int
-    unroll: int
-    stages: int
-    warps: int
+    lanes: int = 1
+    unroll: int = 1
+    warps: int = 4
+    persistent: bool = False
 
 
 def layout_of(logits: Tensor) -> Layout | None:
@@ -68,26 +82,19 @@ def layout_of(logits: Tensor) -> Layout | None:
 
 
 def tile_of(layout: Layout) -> Tile:
-    """Choose what a program takes; the numbers were measured on an H200."""
+    """Choose what a program takes, by what was fastest on an H200."""
     classes = _next_power_of_two(layout.classes)
-    if layout.class_stride == 1:
-        return _tile_of_rows(classes)
-    return _tile_of_images(classes, layout)
-
-
-def _tile_of_rows(classes: int) -> Tile:
-    if classes > RESIDENT_CLASSES:
-        return Tile(False, 1, 1024, 8, 1, 32)
-    positions = max(1, 1024 // classes)
-    warps = min(32, max(1, positions * classes // 512))
-    return Tile(True, positions, classes, 1, 1, warps)
-
-
-def _tile_of_images(classes: int, layout: Layout) -> Tile:
-    if classes > 128:
-        return Tile(False, 128, 1, 8, 1, 4)
-    positions = min(max(2048 // classes, 16), _next_power_of_two(layout.inner))
-    return Tile(True, positions, classes, 1, 1, 2 if positions * classes >= 2048 else 1)
+    if layout.class_stride != 1:
+        if layout.classes <= THREADED_CLASSES:
+            return Tile("threaded", 256, warps=4)
+        return Tile("streamed", 256, warps=4)
+    if classes <= 16:
+        return Tile("tiled", 64, classes, warps=1)
+    if classes <= TILED_CLASSES:
+        return Tile("tiled", max(1, 512 // classes), classes, warps=1 if classes <= 2048 else 2)
+    if classes <= 32768:
+        return Tile("streamed", 1, 512, 8, warps=16)
+    return Tile("streamed", 1, 1024, 8 if classes <= 65536 else 16, warps=32)
 
 
 def _next_power_of_two(number: int) -> int:
@@ -105,6 +112,44 @@ def on_device_of(tensor: Tensor) -> AbstractContextManager[object]:
     return nullcontext()
 
 
+_KERNELS = {
+    "tiled": resident.softmax_loss_tiled,
+    "threaded": resident.softmax_loss_threaded,
+    "streamed": streamed.softmax_loss_streamed,
+}
+_compiled: dict[tuple[object, ...], Any] = {}
+
+
+def _launch(
+    kernel: Any, grid: tuple[int, ...], arguments: tuple[Any, ...], warps: int, **constants: Any
+) -> None:
+    """Launch a kernel, the second time past Triton's own lookup, which takes longer than a small batch does.
+
+    ``constants`` stand in the order of the kernel's signature.
+    """
+    if INTERPRETED:
+        kernel[grid](*arguments, **constants)
+        return
+    key = (kernel, warps, torch.cuda.current_device(), *constants.values(), *map(_trait, arguments))
+    compiled = _compiled.get(key)
+    if compiled is not None:
+        try:
+            compiled[(*grid, 1, 1)[:3]](*arguments, *constants.values())
+            return
+        except (TypeError, AttributeError):  # a Triton whose compiled kernels are called in another way
+            pass
+    _compiled[key] = kernel[grid](*arguments, **constants, num_warps=warps)
+
+
+def _trait(argument: Any) -> object:
+    """Return what Triton compiles for: types, alignment, and whether a number is 1 or a multiple of 16."""
+    if isinstance(argument, Tensor):
+        return argument.dtype, argument.data_ptr() % 16 == 0
+    if isinstance(argument, int):
+        return argument == 1, argument % 16 == 0, -(1 << 31) <= argument < 1 << 31
+    return type(argument)
+
+
 def label_totals(target: Tensor, weight: Tensor | None, classes: int, ignore_index: int) -> Tensor:
     """Partial sums of the weights of the labels in use; a power of two of them."""
     count = target.numel()
@@ -114,17 +159,14 @@ def label_totals(target: Tensor, weight: Tensor | None, classes: int, ignore_ind
     make = torch.empty if size == programs else torch.zeros
     partials = make(size, dtype=torch.float32, device=target.device)
     if count:
-        kernels.label_weights[(programs,)](
-            target,
-            weight,
-            partials,
-            count,
-            ignore_index,
-            rounds,
+        _launch(
+            batch_kernels.label_weights,
+            (programs,),
+            (target, weight, partials, count, ignore_index, rounds),
+            4,
             NUM_CLASSES=classes,
             BLOCK=LABELS_A_BLOCK,
             WEIGHTED=weight is not None,
-            num_warps=4,
         )
     return partials
 
@@ -142,47 +184,40 @@ def marginal_entropy(plan: Plan, logits: Tensor, target: Tensor, ignore_index: i
     classes = layout.classes
     tile = tile_of(layout)
     statistics = None
-    if tile.resident:
-        shape = (tile.positions, tile.lanes * tile.unroll)
+    if tile.kernel == "tiled":
+        positions, width, warps = tile.positions, tile.lanes, tile.warps
+    elif tile.kernel == "threaded":
+        positions, width, warps = 64, _next_power_of_two(classes), 1
     else:
         statistics = torch.empty(2 * target.numel(), dtype=torch.float32, device=logits.device)
-        kernels.softmax_statistics[(_blocks(layout, tile),)](
-            logits,
-            statistics,
-            layout.inner,
-            layout.outer_stride,
-            layout.class_stride,
+        _launch(
+            batch_kernels.softmax_statistics,
+            (_blocks(layout, tile),),
+            (logits, statistics, layout.inner, layout.outer_stride, layout.class_stride),
+            tile.warps,
             NUM_CLASSES=classes,
             INNER_STRIDE=layout.inner_stride,
             POSITIONS=tile.positions,
             LANES=tile.lanes,
             UNROLL=tile.unroll,
-            STAGES=tile.stages,
-            num_warps=tile.warps,
         )
-        shape = (4, 1024) if layout.class_stride == 1 else (256, 16)
-    positions, width = shape
+        positions, width, warps = (4, 1024, 4) if layout.class_stride == 1 else (256, 16, 4)
     blocks = layout.outer * -(-layout.inner // positions)
     # One partial sum a class and program: as many as add at most a hundredth to the memory that the logits take.
     programs = max(1, min(SUM_PROGRAMS, blocks, target.numel() * logits.element_size() // 400))
     partials = torch.empty((programs, classes), dtype=torch.float32, device=logits.device)
-    kernels.class_sums[(programs, -(-classes // width))](
-        logits,
-        target,
-        statistics,
-        partials,
-        layout.inner,
-        blocks,
-        layout.outer_stride,
-        layout.class_stride,
-        ignore_index,
+    sizes = (layout.inner, blocks, layout.outer_stride, layout.class_stride, ignore_index)
+    _launch(
+        batch_kernels.class_sums,
+        (programs, -(-classes // width)),
+        (logits, target, statistics, partials, *sizes),
+        warps,
         NUM_CLASSES=classes,
         INNER_STRIDE=layout.inner_stride,
         P_MIN=plan.entropy_floor,
-        RESIDENT=tile.resident,
+        RESIDENT=statistics is None,
         POSITIONS=positions,
         CLASSES=width,
-        num_warps=tile.warps if tile.resident else 4,
     )
     low, high = plan.entropy_floor, 1 - plan.entropy_floor
     count = label_totals(target, None, classes, ignore_index).sum()
@@ -230,12 +265,15 @@ def softmax_loss(
     into = layout if gradient is None else _layout(gradient, like=layout)
     tile = tile or tile_of(layout)
     blocks = _blocks(layout, tile)
+    programs = min(blocks, _multiprocessors(logits)) if tile.persistent else blocks
     losses = None
     if loss:
-        shape = target.shape if reduction == "none" else (blocks,)
+        shape = target.shape if reduction == "none" else (programs,)
         losses = torch.empty(shape, dtype=torch.float32, device=logits.device)
-    if blocks:
-        kernels.softmax_loss[(blocks,)](
+    _launch(
+        _KERNELS[tile.kernel],
+        (programs,),
+        (
             logits,
             gradient,
             target,
@@ -245,6 +283,7 @@ def softmax_loss(
             entropy.penalty if entropy else None,
             entropy.slopes if entropy else None,
             losses,
+            blocks,
             layout.inner,
             layout.outer_stride,
             layout.class_stride,
@@ -254,37 +293,50 @@ def softmax_loss(
             ignore_index,
             *plan.weights,
             plan.entropy_weight,
-            NUM_CLASSES=layout.classes,
-            INNER_STRIDE=layout.inner_stride,
-            GRADIENT_INNER_STRIDE=into.inner_stride,
-            DENSE_0=tuple(plan.dense[0]),
-            DENSE_1=tuple(plan.dense[1]),
-            ACTIVE_0=tuple(plan.active[0]),
-            ACTIVE_1=tuple(plan.active[1]),
-            ENTROPY_FLOOR=plan.entropy_floor,
-            WEIGHTED=weight is not None,
-            MEAN_OVER=0 if totals is None else totals.numel(),
-            LOSS=(2 if reduction == "none" else 1) if loss else 0,
-            GRADIENT=gradient is not None,
-            UPSTREAM=upstream is not None,
-            RESIDENT=tile.resident,
-            POSITIONS=tile.positions,
-            LANES=tile.lanes,
-            UNROLL=tile.unroll,
-            STAGES=tile.stages,
-            num_warps=tile.warps,
-        )
+        ),
+        tile.warps,
+        NUM_CLASSES=layout.classes,
+        INNER_STRIDE=layout.inner_stride,
+        GRADIENT_INNER_STRIDE=into.inner_stride,
+        DENSE_0=tuple(plan.dense[0]),
+        DENSE_1=tuple(plan.dense[1]),
+        ACTIVE_0=tuple(plan.active[0]),
+        ACTIVE_1=tuple(plan.active[1]),
+        ENTROPY_FLOOR=plan.entropy_floor,
+        WEIGHTED=weight is not None,
+        MEAN_OVER=0 if totals is None else totals.numel(),
+        LOSS=(2 if reduction == "none" else 1) if loss else 0,
+        GRADIENT=gradient is not None,
+        UPSTREAM=upstream is not None,
+        POSITIONS=tile.positions,
+        LANES=tile.lanes,
+        UNROLL=tile.unroll,
+        PERSISTENT=tile.persistent,
+    )
     if losses is None or reduction == "none":
         return losses
     return losses.sum()
 
 
 def scale_unless_one(gradient: Tensor, factor: Tensor) -> None:
-    """Multiply ``gradient`` in place by a number on the device, reading it only where that is not 1."""
+    """Multiply a dense ``gradient`` in place by a number on the device, reading it only where that is not 1."""
     size, block = gradient.numel(), 4096
     programs = min(SUM_PROGRAMS, -(-size // block))
-    if programs:
-        kernels.scale_unless_one[(programs,)](gradient, factor, size, BLOCK=block, num_warps=8)
+    _launch(batch_kernels.scale_unless_one, (programs,), (gradient, factor, size), 8, BLOCK=block)
+
+
+def is_dense(tensor: Tensor) -> bool:
+    """Whether every element has a place of its own and no place is left out between them."""
+    return torch.empty_like(tensor, device="meta").stride() == tensor.stride()
+
+
+@cache
+def _multiprocessors_of(index: int) -> int:
+    return torch.cuda.get_device_properties(index).multi_processor_count
+
+
+def _multiprocessors(tensor: Tensor) -> int:
+    return _multiprocessors_of(tensor.device.index) if tensor.is_cuda else 2
 
 
 def _layout(tensor: Tensor, like: Layout | None = None) -> Layout:

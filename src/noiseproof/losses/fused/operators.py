@@ -121,7 +121,7 @@ class _FusedLoss(torch.autograd.Function):
             batch = _Batch(plan, logits, target, weight, ignore_index, reduction)
             wanted = ctx.needs_input_grad[0]
             at_once = wanted and reduction != "none" and logits.dtype != torch.float16
-            over_logits = inplace_gradient and batch.logits is logits
+            over_logits = inplace_gradient and batch.logits is logits and launch.is_dense(logits)
             gradient = None
             if at_once:
                 gradient = logits.detach() if over_logits else torch.empty_like(batch.logits)

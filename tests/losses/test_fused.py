@@ -1,0 +1,238 @@
+"""What of the fused losses needs no GPU: which are known, how logits lie, the plain paths, and the interpreter."""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from noiseproof import losses
+from noiseproof.losses.calculus import Active, Negative, Normalized, NormalizedNegative, WeightedSum
+from noiseproof.losses.evaluate import evaluate_plainly
+from noiseproof.losses.fused import InplaceGradient, fused_linear, with_inplace_gradient
+from noiseproof.losses.fused.language import HAS_TRITON
+from noiseproof.losses.fused.launch import Layout, layout_of, tile_of
+from noiseproof.losses.fused.plan import NO_PART, Kind, Plan, Role, plan_of
+from noiseproof.losses.per_class import AGCE, CE, FL, GCE, MAE, RCE
+
+UNKNOWN = {"eps-ce+mae", "eps-fl+mae"}
+BATTERY = Path(__file__).with_name("test_fused_gpu.py")
+ROOT = Path(__file__).parents[2]
+
+
+def is_of_labels(name):
+    return type(losses.create(name)).forward.__code__ == losses.RobustLoss.forward.__code__
+
+
+@pytest.mark.parametrize("name", [name for name in losses.available() if is_of_labels(name)])
+def test_the_catalogue_is_known(name):
+    plan = plan_of(losses.create(name).term, 10)
+    assert (plan is None) == (name in UNKNOWN)
+    if plan is not None:
+        assert Plan.restore(plan.flatten()) == plan
+
+
+def test_parts_of_anl_ce():
+    plan = plan_of(losses.create("anl-ce", alpha=2.0, beta=3.0).term, 10)
+    normalized, flipped = plan.dense
+    assert (normalized.role, normalized.kind) == (Role.NORMALIZED, Kind.CE)
+    assert (flipped.role, flipped.kind) == (Role.NORMALIZED_NEGATIVE, Kind.CE)
+    assert flipped.floor == pytest.approx(math.log(1e-7))
+    assert flipped.ceiling == pytest.approx(-math.log(1e-7))
+    assert plan.active == (NO_PART, NO_PART)
+    assert plan.weights == (2.0, 3.0, 0.0, 0.0)
+
+
+def test_sums_of_sums_and_weights_of_zero():
+    inner = WeightedSum(((2.0, Normalized(CE())), (0.0, Active(GCE()))))
+    plan = plan_of(WeightedSum(((3.0, inner), (0.5, Active(RCE(1e-4))))), 10)
+    assert plan.weights == (6.0, 0.0, 0.5, 0.0)
+    assert plan.active[0].a == pytest.approx(-math.log(1e-4))
+
+
+@pytest.mark.parametrize("loss", [MAE(2.0), RCE()])
+def test_a_normalised_mean_absolute_error_is_one_of_the_label_alone(loss):
+    plan = plan_of(Normalized(loss), 5)
+    assert plan.dense == (NO_PART, NO_PART)
+    assert plan.weights[2] == 0.25
+
+
+class OwnCrossEntropy(CE):
+    def __call__(self, log_p):
+        return -2 * log_p
+
+
+@pytest.mark.parametrize(
+    "term",
+    [
+        Active(lambda log_p: -log_p),
+        Active(OwnCrossEntropy()),
+        WeightedSum(()),
+        WeightedSum(((1.0, Normalized(CE())), (1.0, Normalized(FL())), (1.0, Normalized(AGCE())))),
+        NormalizedNegative(CE(), 0.2),  # leaves no room for five classes, which the plain path says
+        Negative(CE(), 0.5),
+    ],
+)
+def test_what_the_kernels_do_not_know(term):
+    assert plan_of(term, 5) is None
+
+
+@pytest.mark.parametrize(
+    ("logits", "layout"),
+    [
+        (torch.empty(6, 4), Layout(1, 4, 6, 0, 1, 4)),
+        (torch.empty(6, 8)[:, :4], Layout(1, 4, 6, 0, 1, 8)),
+        (torch.empty(4, 6).t(), Layout(1, 4, 6, 0, 6, 1)),
+        (torch.empty(2, 4, 3, 5), Layout(2, 4, 15, 60, 15, 1)),
+        (torch.empty(1, 4, 3, 5), Layout(1, 4, 15, 0, 15, 1)),
+        (torch.empty(2, 4, 3, 5).to(memory_format=torch.channels_last), Layout(1, 4, 30, 0, 1, 4)),
+        (torch.empty(2, 4, 1, 1), Layout(1, 4, 2, 0, 1, 4)),
+        (torch.empty(2, 4, 6, 5)[:, :, :3], Layout(2, 4, 15, 120, 30, 1)),
+        (torch.empty(2, 4, 3, 10)[..., :5], None),
+    ],
+)
+def test_how_logits_lie(logits, layout):
+    assert layout_of(logits) == layout
+    if layout is None:
+        return
+    offsets = torch.arange(logits.numel()).view(logits.shape)  # element by element, in the kernels' order
+    seen = torch.as_strided(
+        torch.arange(logits.untyped_storage().nbytes() // 4),
+        (layout.outer, layout.classes, layout.inner),
+        (layout.outer_stride, layout.class_stride, layout.inner_stride),
+    )
+    storage = torch.as_strided(
+        torch.arange(logits.untyped_storage().nbytes() // 4), logits.shape, logits.stride()
+    )
+    assert torch.equal(seen.movedim(1, 2).reshape(-1), storage.movedim(1, -1).reshape(-1))
+    assert offsets.numel() == seen.numel()
+
+
+@pytest.mark.parametrize("classes", [2, 3, 16, 17, 100, 1000, 4096, 4097, 40_000, 131_072, 262_144])
+@pytest.mark.parametrize("rows", [True, False])
+def test_a_program_has_room_for_what_it_takes(classes, rows):
+    layout = Layout(1, classes, 64, 0, 1, classes) if rows else Layout(2, classes, 64, 64 * classes, 64, 1)
+    tile = tile_of(layout)
+    assert all(number & (number - 1) == 0 for number in (tile.positions, tile.lanes, tile.unroll, tile.warps))
+    if tile.kernel == "tiled":
+        assert classes <= tile.lanes
+        assert tile.positions * tile.lanes <= 64 * 32 * tile.warps  # numbers a thread can hold
+
+
+def test_in_place_where_the_kernels_cannot_be_used():
+    logits, target = torch.randn(4, 5, dtype=torch.float64), torch.tensor([0, 1, 2, -100])
+    loss = losses.create("anl-ce", weight=torch.rand(5, dtype=torch.float64))
+    leaf = logits.clone().requires_grad_()
+    assert torch.equal(InplaceGradient(loss)(leaf * 1, target), loss(leaf, target))
+    clipped = losses.create("logitclip-ce")
+    assert torch.equal(with_inplace_gradient(clipped, leaf * 1, target), clipped(leaf, target))
+    with pytest.raises(ValueError, match="logits: expected the output of a model"):
+        InplaceGradient(loss)(leaf, target)
+    with pytest.raises(TypeError, match="loss: expected a loss Module"):
+        InplaceGradient(F.cross_entropy)
+
+
+def linear_problem(dtype=torch.float64, shape=(3, 7)):
+    hidden = torch.randn(*shape, 4, dtype=dtype, requires_grad=True)
+    weight = torch.randn(9, 4, dtype=dtype, requires_grad=True)
+    bias = torch.randn(9, dtype=dtype, requires_grad=True)
+    target = torch.randint(9, shape)
+    target.view(-1)[2] = -100
+    return hidden, weight, bias, target
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("name", ["ce", "anl-fl", "anl-ce*", "eps-ce+mae", "logitclip-ce"])
+def test_fused_linear_is_the_layer_and_the_loss(name, reduction):
+    hidden, weight, bias, target = linear_problem()
+    loss = losses.create(name, reduction=reduction, weight=torch.rand(9, dtype=torch.float64))
+    for b in (bias, None):
+        inputs = [x for x in (hidden, weight, b) if x is not None]
+        expected = loss(F.linear(hidden.flatten(0, 1), weight, b), target.flatten())
+        upstream = torch.rand_like(expected)
+        exact = torch.autograd.grad(expected, inputs, upstream)
+        for rows in (1, 5, 100, None):
+            value = fused_linear(loss, hidden, weight, b, target, chunk_rows=rows)
+            torch.testing.assert_close(value.flatten(), expected.flatten(), rtol=1e-6, atol=1e-6)
+            found = torch.autograd.grad(value, inputs, upstream.view_as(value))
+            torch.testing.assert_close(found, exact, rtol=1e-6, atol=1e-6)
+
+
+def test_fused_linear_keeps_few_logits(monkeypatch):
+    """No tensor of the logits' whole size is made on the way: the largest has as many rows as were asked for."""
+    hidden, weight, bias, target = linear_problem(torch.float32, (64,))
+    seen = []
+    linear = F.linear
+    monkeypatch.setattr(F, "linear", lambda x, *rest: seen.append(len(x)) or linear(x, *rest))
+    fused_linear(losses.create("anl-ce"), hidden, weight, bias, target, chunk_rows=10).backward()
+    assert max(seen) == 10
+    assert sum(seen) == 64  # each row once: the gradients were made in the forward pass
+
+
+def test_fused_linear_takes_terms_soft_labels_and_second_derivatives():
+    hidden, weight, bias, target = linear_problem()
+    term = losses.create("nce+rce").term
+    value = fused_linear(term, hidden, weight, bias, target, chunk_rows=4)
+    expected = evaluate_plainly(term, F.linear(hidden.flatten(0, 1), weight, bias), target.flatten())
+    torch.testing.assert_close(value, expected)
+    twice = [
+        torch.autograd.grad(torch.autograd.grad(v, hidden, create_graph=True)[0].square().sum(), weight)[0]
+        for v in (value, expected)
+    ]
+    torch.testing.assert_close(*twice)
+    soft = torch.rand(3, 7, 9, dtype=torch.float64).softmax(-1)
+    value = fused_linear(term, hidden, weight, bias, soft)
+    torch.testing.assert_close(
+        value, evaluate_plainly(term, F.linear(hidden.flatten(0, 1), weight, bias), soft.flatten(0, 1))
+    )
+
+
+def test_fused_linear_says_what_is_wrong():
+    hidden, weight, bias, target = linear_problem()
+    loss = losses.create("ce")
+    with pytest.raises(ValueError, match="weight: expected \\(K, H\\)"):
+        fused_linear(loss, hidden, weight.t(), bias, target)
+    with pytest.raises(ValueError, match="bias: expected one number a class"):
+        fused_linear(loss, hidden, weight, bias[:3], target)
+    with pytest.raises(ValueError, match="chunk_rows: expected"):
+        fused_linear(loss, hidden, weight, bias, target, chunk_rows=0)
+    with pytest.raises(ValueError, match="target: expected class indices"):
+        fused_linear(loss, hidden, weight, bias, target.clamp(min=0) + 9)
+    with pytest.raises(ValueError, match="target: expected class indices"):
+        fused_linear(loss, hidden, weight, bias, target[:2])
+
+
+def run_in_interpreter(*arguments):
+    environment = os.environ | {"TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "pytest", "-q", "-m", "gpu", "-p", "no:cacheprovider", str(BATTERY)]
+    run = subprocess.run(
+        [*command, *arguments], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 0, run.stdout[-5000:] + run.stderr[-2000:]
+    assert " passed" in run.stdout
+
+
+needs_triton = pytest.mark.skipif(not HAS_TRITON, reason="Triton is not installed")
+
+
+@needs_triton
+def test_the_kernels_in_the_interpreter():
+    """A part of the battery: every kernel, every sort of loss, rows and images, every reduction."""
+    run_in_interpreter(
+        "-k",
+        "(values_and and defaults and (agce or anl or jal-fl)) or (odd_shapes and anl-ce and float32)"
+        " or (weights and ((anl-ce and none) or (anl-fl and mean))) or strides and anl-ce or twice or no_class"
+        " or plainly or operator or (compiled and anl-ce) or (fused_linear and mean)",
+    )
+
+
+@needs_triton
+@pytest.mark.slow
+def test_all_of_the_battery_in_the_interpreter():
+    run_in_interpreter()
