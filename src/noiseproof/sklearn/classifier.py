@@ -74,8 +74,9 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             the probabilities that ``suspects`` names. See :func:`~noiseproof.sklearn.score_labels`.
         label_scores_: how suspect each training label is (N,), from 0 to 1.
         suggested_labels_: the likeliest class of each training sample (N,).
-        estimated_noise_: estimated share of wrong training labels. Disagreement of labels and predictions: it
-            counts the network's own mistakes too, so it is too high where the classes overlap.
+        estimated_noise_: estimated share of wrong training labels, a rough one: that of suspect labels. It counts
+            the network's own mistakes, so it is too high where classes overlap; in-sample it is too low where few
+            samples let the network learn wrong labels after all.
 
     Example:
         >>> from sklearn.datasets import load_iris
