@@ -5,11 +5,12 @@ BIN := $(VENV)/bin
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench docs clean
+.PHONY: help demo test test-integrations check format bench docs clean
 
 help:
 	@echo "make demo    set up, then train four losses on digits with 60% wrong labels (under a minute)"
 	@echo "make test    set up, then lint, type-check and run every test and doctest"
+	@echo "make test-integrations  the same for Lightning, Hugging Face, Keras, skorch and MONAI, which it installs"
 	@echo "make check   only the linter and the type checker"
 	@echo "make format  rewrite the sources in the house format"
 	@echo "make bench   measure losses, noise and loader against their peers on this machine"
@@ -33,6 +34,10 @@ check: $(VENV)/.installed
 test: check
 	$(BIN)/python -m pytest -n $(WORKERS)
 
+test-integrations: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,integrations]'
+	KERAS_BACKEND=torch $(BIN)/python -m pytest tests/integrations tests/segmentation
+
 format: $(VENV)/.installed
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -41,6 +46,7 @@ bench: $(VENV)/.installed
 	$(BIN)/python benchmarks/losses.py
 	$(BIN)/python benchmarks/noise.py
 	$(BIN)/python benchmarks/loader.py
+	$(BIN)/python benchmarks/tabular.py
 
 docs: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
