@@ -10,11 +10,13 @@ bandwidth of a copy.
 
     python benchmarks/fused_losses.py --out docs/performance/losses.json
     python benchmarks/fused_losses.py --shapes 65536x1000:float32 --losses anl-ce
+    python benchmarks/fused_losses.py --tiles          the kernel alone, in every way worth choosing from
 """
 
 import argparse
 import math
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -24,7 +26,9 @@ from torch import Tensor
 import harness
 from noiseproof import losses
 from noiseproof.losses.evaluate import evaluate_plainly
-from noiseproof.losses.fused import InplaceGradient, fused_linear
+from noiseproof.losses.fused import InplaceGradient, fused_linear, launch
+from noiseproof.losses.fused.launch import Tile
+from noiseproof.losses.fused.plan import plan_of
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 SHAPES = ("65536x1000:float32", "8192x131072:bfloat16", "64x21x256x256:bfloat16")
@@ -168,6 +172,52 @@ def measure_linear(rows: int, features: int, classes: int, budget: float) -> lis
     return found
 
 
+TILES = {
+    "65536x1000:float32": [Tile("tiled", p, 1024, warps=w) for p, w in ((1, 1), (1, 2), (2, 1), (2, 2))],
+    "524288x100:float32": [Tile("tiled", p, 128, warps=1) for p in (1, 2, 4, 8)],
+    "1048576x10:float32": [Tile("tiled", 64, 16, warps=1)]
+    + [Tile("threaded", p, warps=w) for p, w in ((32, 1), (128, 4), (256, 8))],
+    "32768x4096:bfloat16": [Tile("tiled", 1, 4096, warps=2), Tile("streamed", 1, 512, 8, 16, True)],
+    "8192x16384:bfloat16": [Tile("streamed", 1, 512, 8, 16, again) for again in (False, True)],
+    "8192x131072:bfloat16": [
+        Tile("streamed", 1, 1024, unroll, 32, again) for unroll in (8, 16) for again in (False, True)
+    ],
+    "64x21x256x256:bfloat16": [Tile("streamed", 256, warps=4)]
+    + [Tile("threaded", p, warps=w) for p, w in ((64, 1), (128, 2), (256, 4), (512, 8), (512, 4))],
+    "16x150x256x256:bfloat16": [
+        Tile("streamed", p, warps=w) for p, w in ((128, 2), (256, 4), (512, 4), (512, 8))
+    ],
+}
+
+
+def measure_tiles(loss: str, bandwidth: float, budget: float) -> list[harness.Measurement]:
+    """The kernel alone, for each way in which a program may hold the classes; the first is the reference."""
+    found = []
+    for shape_name, tiles in TILES.items():
+        table = Table(shape_name, bandwidth, budget)
+        logits, target = table.logits.detach(), table.target
+        plan = plan_of(losses.create(loss).term, logits.shape[1])
+        totals = launch.label_totals(target, None, logits.shape[1], -100)
+        kernel = partial(launch.softmax_loss, plan, logits, target, None, -100, reduction="mean", loss=True)
+        gradient, first = torch.empty_like(logits), None
+        for tile in tiles:
+            run = partial(kernel, gradient=gradient, totals=totals, tile=tile)
+            gradient.fill_(torch.nan)
+            run()
+            first = gradient.clone() if first is None else first
+            error = float((gradient.float() - first.float()).norm() / first.float().norm())
+            if not error < 1e-2:
+                raise AssertionError(f"{shape_name} {tile}: gradient off by {error:.1e}")
+            milliseconds, spread, repetitions = harness.timed(run, "cuda", budget)
+            group, name = f"{table.group}, kernel alone", str(tuple(tile))
+            found.append(harness.Measurement(group, name, milliseconds, spread, repetitions, table.floor))
+            chosen = "chosen" if tile == launch.tile_of(launch.layout_of(logits)) else ""
+            print(f"{group:48} {name:48} {milliseconds:8.4f} ms {chosen}", flush=True)
+        del table, logits, target, gradient, first, kernel, run
+        torch.cuda.empty_cache()
+    return found
+
+
 TEXT = """\
 Forward and backward of each loss, as training does it. "ms" is time on the GPU, replayed from a CUDA graph;
 "eager ms" is the same call made by Python. The cache is flushed before every repetition. The floor is one read of
@@ -182,7 +232,8 @@ def main() -> None:
     parser.add_argument("--small-shapes", default=",".join(SMALL_SHAPES), help="ANL-CE and its peers only")
     parser.add_argument("--losses", default=",".join(LOSSES), help="losses, separated by commas")
     parser.add_argument("--budget", type=float, default=0.05, help="seconds for each measurement")
-    parser.add_argument("--no-peers", action="store_true")
+    parser.add_argument("--no-peers", action="store_true", help="our own losses only")
+    parser.add_argument("--tiles", action="store_true", help="time the kernel alone, and nothing else")
     parser.add_argument("--out", type=Path, help="write the record here, as JSON")
     arguments = parser.parse_args()
 
@@ -190,12 +241,16 @@ def main() -> None:
     described = harness.machine("cuda")
     bandwidth = described["copy_terabytes_per_second"] * 1e12
     measurements: list[harness.Measurement] = []
+    if arguments.tiles:
+        measurements += measure_tiles("anl-ce", bandwidth, arguments.budget)
+        arguments.shapes = arguments.small_shapes = ""
     for shape in filter(None, arguments.shapes.split(",")):
         names, peers = arguments.losses.split(","), not arguments.no_peers
         measurements += measure_shape(shape, names, bandwidth, arguments.budget, peers)
     for shape in filter(None, arguments.small_shapes.split(",")):
         measurements += measure_shape(shape, ["anl-ce"], bandwidth, arguments.budget, not arguments.no_peers)
-    measurements += measure_linear(8192, 4096, 131_072, arguments.budget)
+    if not arguments.tiles:
+        measurements += measure_linear(8192, 4096, 131_072, arguments.budget)
     title = "Fused losses: time and memory on a GPU"
     record = harness.Record("fused_losses", title, TEXT, described, measurements, harness.now())
     if arguments.out:

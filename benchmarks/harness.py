@@ -30,8 +30,8 @@ class Measurement:
         group: the table it belongs to, for instance a shape.
         name: what was measured, as a row of that table.
         milliseconds: median over the repetitions.
-        spread: half the distance between the quartiles, in milliseconds.
-        repetitions: how many.
+        spread: half the distance between the quartiles, in milliseconds; ``None`` if it was not kept.
+        repetitions: how many; ``None`` if it was not kept.
         floor_milliseconds: least time the hardware allows, from the bytes that must move.
         extra_bytes: most memory taken beyond what was there before.
         unit_bytes: what memory is compared with in the table, for instance the size of the logits.
@@ -41,8 +41,8 @@ class Measurement:
     group: str
     name: str
     milliseconds: float
-    spread: float
-    repetitions: int
+    spread: float | None
+    repetitions: int | None
     floor_milliseconds: float | None = None
     extra_bytes: int | None = None
     unit_bytes: int | None = None
@@ -214,7 +214,7 @@ def _table(rows: list[Measurement]) -> list[str]:
     heads += [name.replace("_", " ") for name in notes]
     lines = [_line(heads), _line(["---"] + ["--:"] * (len(heads) - 1))]
     for row in rows:
-        cells = [row.name, f"{row.milliseconds:.3g}", f"{row.spread:.1g}"]
+        cells = [row.name, f"{row.milliseconds:.3g}", _shown(row.spread)]
         if first.floor_milliseconds is not None:
             cells.append(
                 "–" if not row.floor_milliseconds else f"{row.milliseconds / row.floor_milliseconds:.2f}"
