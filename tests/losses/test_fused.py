@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import os
 import subprocess
@@ -15,7 +16,7 @@ import torch.nn.functional as F
 from noiseproof import losses
 from noiseproof.losses.calculus import Active, Negative, Normalized, NormalizedNegative, WeightedSum
 from noiseproof.losses.evaluate import evaluate_plainly
-from noiseproof.losses.fused import InplaceGradient, fused_linear, with_inplace_gradient
+from noiseproof.losses.fused import InplaceGradient, fused_linear, launch, with_inplace_gradient
 from noiseproof.losses.fused.language import HAS_TRITON
 from noiseproof.losses.fused.launch import Layout, layout_of, tile_of
 from noiseproof.losses.fused.plan import NO_PART, Kind, Plan, Role, plan_of
@@ -123,6 +124,74 @@ def test_a_program_has_room_for_what_it_takes(classes, rows):
     if tile.kernel == "tiled":
         assert classes <= tile.lanes
         assert tile.positions * tile.lanes <= 64 * 32 * tile.warps  # numbers a thread can hold
+
+
+def test_launches_name_the_constants_in_the_order_of_the_kernels(monkeypatch):
+    """A kernel that was compiled before is called by position."""
+    calls = []
+    monkeypatch.setattr(launch, "_launch", lambda *given, **constants: calls.append((given, constants)))
+    plan = plan_of(losses.create("anl-ce*").term, 5000)
+    target = torch.zeros(4, dtype=torch.long)
+    for logits in (torch.randn(4, 10), torch.randn(4, 10, 1), torch.randn(4, 5000), torch.randn(4, 10, 6)):
+        labels = target if logits.shape[-1] != 6 else torch.zeros(4, 6, dtype=torch.long)
+        entropy = launch.marginal_entropy(plan, logits, labels, -100)
+        totals = launch.label_totals(labels, None, logits.shape[1], -100)
+        launch.softmax_loss(
+            plan, logits, labels, None, -100, reduction="mean", loss=True, gradient=logits, totals=totals,
+            entropy=entropy,
+        )  # fmt: skip
+        launch.scale_unless_one(logits, totals)
+    names = set()
+    for (kernel, grid, arguments, warps), constants in calls:
+        function = getattr(kernel, "fn", kernel)
+        assert list(inspect.signature(function).parameters)[len(arguments) :] == list(constants)
+        assert len(grid) <= 3
+        assert warps & (warps - 1) == 0
+        names.add(function.__name__)
+    assert names == {
+        "softmax_loss_tiled",
+        "softmax_loss_threaded",
+        "softmax_loss_streamed",
+        "softmax_statistics",
+        "class_sums",
+        "label_weights",
+        "scale_unless_one",
+    }
+
+
+def test_a_kernel_is_looked_up_once(monkeypatch):
+    class Kernel:
+        def __init__(self, broken=False):
+            self.looked_up, self.called, self.broken = 0, [], broken
+
+        def __getitem__(self, grid):
+            def launched(*arguments, **constants):
+                self.looked_up += 1
+                return {(*grid, 1, 1)[:3]: self.compiled}
+
+            return launched
+
+        def compiled(self, *arguments):
+            if self.broken:
+                raise TypeError
+            self.called.append(arguments)
+
+    monkeypatch.setattr(launch, "INTERPRETED", False)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    tensor = torch.zeros(8)
+    kernel, broken = Kernel(), Kernel(broken=True)
+    for size in (
+        16,
+        32,
+        33,
+        48,
+        1,
+    ):  # two that are multiples of 16 and later a third, one that is neither, and 1
+        for each in (kernel, broken):
+            launch._launch(each, (2,), (tensor, size, None, 0.5), 4, BLOCK=64)
+    assert kernel.looked_up == 3
+    assert kernel.called == [(tensor, 32, None, 0.5, 64), (tensor, 48, None, 0.5, 64)]
+    assert broken.looked_up == 5
 
 
 def test_in_place_where_the_kernels_cannot_be_used():
