@@ -90,6 +90,7 @@ from noiseproof.losses.focal_loss import (
     Focal,
     focal,
 )
+from noiseproof.losses.fused import InplaceGradient, fused_linear, with_inplace_gradient
 from noiseproof.losses.image_loss import (
     ImageLoss,
 )
@@ -170,6 +171,7 @@ __all__ = [
     "Focal",
     "GeneralizedCrossEntropy",
     "ImageLoss",
+    "InplaceGradient",
     "JALCrossEntropy",
     "JALFocal",
     "Jacobian",
@@ -216,6 +218,7 @@ __all__ = [
     "epsilon_softmax_cross_entropy_mae",
     "epsilon_softmax_focal_mae",
     "focal",
+    "fused_linear",
     "generalized_cross_entropy",
     "jal_cross_entropy",
     "jal_focal",
@@ -249,4 +252,5 @@ __all__ = [
     "symmetric_cross_entropy",
     "t_loss",
     "taylor_cross_entropy",
+    "with_inplace_gradient",
 ]
