@@ -3,6 +3,8 @@
 import os
 import runpy
 
+import torch
+
 
 def run(page: str, folder: str, output: str) -> None:
     """Run a file as a program, with all that it and its children print in another file."""
@@ -10,6 +12,8 @@ def run(page: str, folder: str, output: str) -> None:
     file = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.dup2(file, 1)
     os.dup2(file, 2)
+    os.environ["OMP_NUM_THREADS"] = "1"  # of processes that are still to come
+    torch.set_num_threads(1)  # a second thread costs such small networks more than it brings
     runpy.run_path(page, run_name="__main__")
 
 

@@ -23,19 +23,13 @@ processes = multiprocessing.get_context("forkserver")
 processes.set_forkserver_preload(["noiseproof.training", "noiseproof.sklearn"])
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if PYTHON[page]], ids=name_of)
-def test_code_of_the_page_runs(page, tmp_path, monkeypatch):
-    running = [block for block in PYTHON[page] if block.left_out_because() is None]
-    if not running:
-        pytest.skip("; ".join(f"{block.name}: {block.left_out_because()}" for block in PYTHON[page]))
-    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
-        monkeypatch.setenv(name, "1")
-    folder, output = tmp_path / "folder", tmp_path / "output.txt"
-    folder.mkdir()
-    (folder / "results").symlink_to(ROOT / "results")  # recorded runs, which a checkout has
-    script = tmp_path / f"{page.stem.replace('-', '_')}.py"
-    script.write_text(script_of(running))
-    given = {"arguments": (str(script), str(folder), str(output))}
+def run(blocks: list[Block], folder: Path) -> tuple[int | None, str]:
+    """Run blocks of a page as one program in a process and a folder of their own: its exit status and its output."""
+    own, output, script = folder / "own", folder / "output.txt", folder / "page.py"
+    own.mkdir()
+    (own / "results").symlink_to(ROOT / "results")  # recorded runs, which a checkout has
+    script.write_text(script_of(blocks))
+    given = {"arguments": (str(script), str(own), str(output))}
     run_page = str(Path(__file__).with_name("run_page.py"))
     process = processes.Process(target=runpy.run_path, args=(run_page, given, "run_page"))
     process.start()
@@ -43,8 +37,30 @@ def test_code_of_the_page_runs(page, tmp_path, monkeypatch):
     if process.is_alive():
         process.kill()
         process.join()
-    said = output.read_text() if output.exists() else ""
-    assert process.exitcode == 0, f"{name_of(page)}, whose lines these are:\n{said}"
+    return process.exitcode, output.read_text() if output.exists() else ""
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if PYTHON[page]], ids=name_of)
+def test_code_of_the_page_runs(page, tmp_path):
+    running = [block for block in PYTHON[page] if block.left_out_because() is None]
+    if not running:
+        pytest.skip("; ".join(f"{block.name}: {block.left_out_because()}" for block in PYTHON[page]))
+    status, said = run(running, tmp_path)
+    assert status == 0, f"{name_of(page)}, whose lines these are:\n{said}"
+
+
+def test_a_fault_in_a_page_is_seen_at_its_line(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(
+        "# Title\n\n```python\nimport math\n```\n\n<!-- not run: why -->\n```python\n1 / 0\n```\n\n"
+        "* in a list\n\n  ```python\n  math.floor(1.5)\n  math.flor(1.5)\n  ```\n"
+    )
+    blocks = blocks_of(page)
+    assert [block.left_out_because() for block in blocks] == [None, "why", None]
+    status, said = run([blocks[0], blocks[2]], tmp_path)
+    assert status == 1
+    assert 'page.py", line 16' in said
+    assert "math.flor" in said
 
 
 @pytest.mark.parametrize("block", MARKED, ids=lambda block: block.name)
