@@ -24,7 +24,7 @@ processes.set_forkserver_preload(["noiseproof.training", "noiseproof.sklearn"])
 
 
 def run(blocks: list[Block], folder: Path) -> tuple[int | None, str]:
-    """Run blocks of a page as one program in a process and a folder of their own: its exit status and its output."""
+    """Run blocks of a page as one program, in a process and a folder of their own: exit status and output."""
     own, output, script = folder / "own", folder / "output.txt", folder / "page.py"
     own.mkdir()
     (own / "results").symlink_to(ROOT / "results")  # recorded runs, which a checkout has
