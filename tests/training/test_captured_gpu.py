@@ -67,7 +67,8 @@ def test_captured_steps_are_the_steps_one_by_one(tmp_path, monkeypatch, changes)
         curves(tmp_path / "stepwise", config), rel=tolerance
     )
     found, expected = (accuracies(tmp_path / way, config) for way in ("captured", "stepwise"))
-    assert expected[-1] > 30
+    if "train_size" not in changes:  # six steps teach nothing
+        assert expected[-1] > 30
     assert found == pytest.approx(expected, abs=15 if "jacobian" in changes else 3)
 
 
@@ -82,6 +83,8 @@ def test_a_run_does_not_depend_on_its_pack(tmp_path, precision):
         assert curves(tmp_path / "pack", config) == pytest.approx(
             curves(tmp_path / "alone", config), rel=tolerance
         )
+        found, expected = (accuracies(tmp_path / way, config) for way in ("pack", "alone"))
+        assert found == pytest.approx(expected, abs=5)
 
 
 class StopAfter:

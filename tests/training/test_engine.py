@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 import torch
 
-from noiseproof.training import Interrupted, NotFiniteError, resolve, train, train_pack
+from noiseproof.training import Interrupted, NotFiniteError, checkpoint, resolve, train, train_pack
 from noiseproof.training import engine as engine_module
 from noiseproof.training.checkpoint import BadCheckpointError
+from noiseproof.training.data import load_data
+from noiseproof.training.run import Run
 from noiseproof.training.store import Store
 
 
@@ -306,3 +308,32 @@ def test_dropout_is_the_runs_own_and_goes_on_where_it_was(tmp_path, monkeypatch)
     torch.manual_seed(3)
     train(config, folder=tmp_path / "parts", quiet=True)
     assert_same_weights(weights_of(tmp_path / "whole", config), weights_of(tmp_path / "parts", config))
+
+
+def test_sums_of_the_optimiser_come_back_dense_however_they_were_laid_out(tmp_path):
+    """A checkpoint of the fast form holds corners of larger places; fused steps elsewhere would misread them."""
+    config = small(loss="ce", momentum=0.9)
+    data = load_data(config, torch.device("cpu"))
+    run = Run(config, data)
+    for parameter in run.model.parameters():
+        place = torch.randn([2 * size for size in parameter.shape])
+        run.optimizer.state[parameter]["momentum_buffer"] = place[tuple(slice(s) for s in parameter.shape)]
+    run.optimizer.param_groups[0]["fused"] = True
+    checkpoint.save(tmp_path / "checkpoint.pt", run.state())
+    other = Run(config, data)
+    other.restore(tmp_path / "checkpoint.pt")
+    assert not other.optimizer.param_groups[0]["fused"]  # that is for the device to say, not for the file
+    for mine, theirs in zip(run.model.parameters(), other.model.parameters(), strict=True):
+        kept = other.optimizer.state[theirs]["momentum_buffer"]
+        assert torch.equal(kept, run.optimizer.state[mine]["momentum_buffer"])
+        assert kept.stride() == theirs.stride()
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_a_run_stopped_after_it_exploded_keeps_its_last_good_checkpoint(tmp_path, monkeypatch, together):
+    monkeypatch.setattr(engine_module, "can_capture", lambda runs: together)
+    config = small(loss="ce", learning_rate=1e30, clip_norm=0.0)
+    monkeypatch.setattr(engine_module, "Interruption", lambda: StopAfter(3))
+    with pytest.raises((Interrupted, NotFiniteError)):
+        train(config, folder=tmp_path, quiet=True)
+    assert not (tmp_path / config.run_id / "checkpoint.pt").exists()  # there was no good one yet

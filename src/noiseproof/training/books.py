@@ -85,6 +85,11 @@ class Books:
             run_id = run.config.run_id
             if self.is_over(run_id):
                 continue
+            try:
+                run.require_finite()
+            except NotFiniteError as error:  # the last good checkpoint stays
+                self.fail(run_id, error)
+                continue
             if self.writes:
                 checkpoint.save(self.folder / run_id / "checkpoint.pt", run.state())
                 self.store.interrupt(run_id)

@@ -102,7 +102,11 @@ class Window:
     def _order_of(self, epoch: int) -> Tensor:
         if self._order[0] != epoch:
             order = order_of_epoch(len(self.run.data.train), self.run.config.seed, epoch)
-            self._order = epoch, order.to(self.run.device)
+            if (
+                self.run.device.type == "cuda"
+            ):  # from other memory the copy would wait for all steps under way
+                order = order.pin_memory()
+            self._order = epoch, order.to(self.run.device, non_blocking=True)
         return self._order[1]
 
     def take(self, step: Tensor, rows: Tensor) -> None:
@@ -150,7 +154,8 @@ class SideBySide:
         first = self.runs[0]
         self.device, self.size, self.data = first.device, first.config.batch_size, first.data
         self.steps = first.batches.steps
-        numbers = int(torch.Size(first.data.image_shape).numel())
+        _, height, width = first.data.image_shape
+        numbers = height * width * max(run.input_channels for run in self.runs)
         numbers += first.data.num_classes * first.labels.given[0].numel()  # logits
         one = self.size * numbers * 4
         blocks = max(1, window_bytes // (one * BLOCK))
@@ -167,6 +172,7 @@ class SideBySide:
         self._streams: list[torch.cuda.Stream] = []
         if self.device.type == "cuda":
             self._pool = torch.cuda.graph_pool_handle()
+            self._capturing = _stream(self.device)  # torch's own may belong to another GPU
             self._copies = _stream(self.device)
             self._streams = [_stream(self.device) for _ in self.runs]
 
@@ -259,12 +265,16 @@ class SideBySide:
                 work()
             return
         here = torch.cuda.current_stream(self.device)
-        for stream, work in zip(self._streams, works, strict=True):
-            stream.wait_stream(here)
-            with torch.cuda.stream(stream):
-                work()
-        for stream in self._streams:
-            here.wait_stream(stream)
+        forked = []
+        try:
+            for stream, work in zip(self._streams, works, strict=True):
+                stream.wait_stream(here)
+                forked.append(stream)
+                with torch.cuda.stream(stream):
+                    work()
+        finally:  # a capture that ends with a stream not joined hides the error that ended it
+            for stream in forked:
+                here.wait_stream(stream)
 
     def _captured(self, work: Callable[[], None]) -> Callable[[], None]:
         """Return what repeats ``work``: a graph on a GPU; capturing it leaves every run as it was."""
@@ -280,7 +290,9 @@ class SideBySide:
                 work()
         torch.cuda.current_stream(self.device).wait_stream(side)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self._pool):  # the graphs take turns, and may share their memory
+        with torch.cuda.graph(
+            graph, pool=self._pool, stream=self._capturing
+        ):  # they take turns, and share memory
             work()
         self.position.copy_(position)
         for each in before:

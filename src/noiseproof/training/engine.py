@@ -29,6 +29,9 @@ from noiseproof.training.store import RunRecord, Store, default_folder
 
 __all__ = ["NotFiniteError", "train", "train_pack"]
 
+WRITE_EVERY = 16
+"""Steps between one run's epoch being written down and the next one's: the GPU has them to go on with meanwhile."""
+
 SHARED_BY_A_PACK = (
     "dataset",
     "model",
@@ -93,6 +96,10 @@ def train_pack(
             for config in waiting:
                 if ranks.is_first():
                     stack.enter_context(locked(folder, config.run_id))
+            if (
+                device.type == "cuda"
+            ):  # streams and graphs are made on the current device, whatever the tensors'
+                stack.enter_context(torch.cuda.device(device))
             data = data or load_data(waiting[0], device)
             interruption = stack.enter_context(Interruption())
             stack.enter_context(_gpu_arithmetic(configs[0].precision == "tf32"))
@@ -114,37 +121,46 @@ def _record_of(config: Config, store: Store) -> RunRecord:
 
 
 def _train_together(
-    configs: Sequence[Config], data: TrainingData, books: Books, interruption: Interruption
+    configs: Sequence[Config],
+    data: TrainingData,
+    books: Books,
+    interruption: Interruption,
+    captured: bool = True,
 ) -> None:
     """Train runs from where they stand to their last epochs: side by side if they can be captured.
 
-    Where they take more memory than the GPU has, they go in two halves, one after the other.
+    Where they take more memory than the GPU has, they go in two halves, one after the other; a run alone, for which
+    even that is too much, step by step.
     """
     runs: list[Run] = []
     try:
         for config in configs:
             runs.append(_opened(config, data, books))
-        if can_capture(runs):
+        if captured and can_capture(runs):
             _train_runs(runs, SideBySide, books, interruption)
         else:
             for run in runs:
                 _train_runs([run], Stepwise, books, interruption)
         return
     except torch.cuda.OutOfMemoryError as error:
-        if len(configs) == 1:
+        if len(configs) == 1 and not captured:
             books.fail(configs[0].run_id, error)
             return
     finally:
         for run in runs:
             run.close()
-    half = -(-len(configs) // 2)
-    books.shown.say(f"{len(configs)} runs at once need more memory than the GPU has: {half} at a time, then")
     runs.clear()
     torch.cuda.empty_cache()
+    if len(configs) == 1:
+        books.shown.say(f"{configs[0].run_id} needs more memory than the GPU has: step by step, then")
+        _train_together(configs, data, books, interruption, captured=False)
+        return
+    half = -(-len(configs) // 2)
+    books.shown.say(f"{len(configs)} runs at once need more memory than the GPU has: {half} at a time, then")
     for part in (configs[:half], configs[half:]):
         waiting = [config for config in part if not books.is_over(config.run_id)]
         if waiting:
-            _train_together(waiting, data, books, interruption)
+            _train_together(waiting, data, books, interruption, captured)
 
 
 def _opened(config: Config, data: TrainingData, books: Books) -> Run:
@@ -166,21 +182,26 @@ def _train_runs(
 ) -> None:
     """Train runs together, an epoch at a time; what an epoch leaves to be written is written during the next."""
     late: deque[EpochEnd] = deque()
-    way, stepped = stepper(runs), runs
+    way: SideBySide | Stepwise | None = None
+    stepped: list[Run] = []
     while going := [run for run in runs if not books.is_over(run.config.run_id) and not run.is_done]:
         for together in _at_the_same_step(going):
-            if together != stepped:
+            if way is None or together != stepped:
+                way = None  # its graphs and windows go before new ones come
+                for run in together:
+                    run.forget_the_time()
                 way, stepped = stepper(together), together
             try:
-                for _ in way.epoch():
+                for taken, _ in enumerate(way.epoch(), 1):
                     books.show_step(together)
-                    if late:
+                    if late and taken % WRITE_EVERY == 0:
                         books.end_epoch(late.popleft())
                     if ranks.any_says(interruption.requested, together[0].device):
                         way.pause()
                         _write_down(late, books)
                         books.interrupt(going)
                         raise Interrupted(going[0].config.run_id)
+                _write_down(late, books)
                 late.extend(way.end_epoch())
             except (
                 NotFiniteError

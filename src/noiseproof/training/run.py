@@ -100,6 +100,10 @@ class Run:
             else:
                 group["lr"] = learning_rate
 
+    def forget_the_time(self) -> None:
+        """Let the next epoch's time begin with the epoch, not with the end of the last one."""
+        self._moment = None
+
     def train_step(self, images: Tensor, indices: Tensor) -> None:
         """One step of the optimiser on a global batch; each process takes its own rows of it."""
         rows = slice(ranks.number(), None, ranks.count())
@@ -172,7 +176,8 @@ class Run:
 
     def make_fast(self) -> None:
         """From now on compute with the network's fast form, where it has one."""
-        if self.fast is None and can_be_fast(self.model, self.config):
+        _, height, width = self.data.image_shape
+        if self.fast is None and can_be_fast(self.model, self.config, height * width):
             dtype = torch.bfloat16 if self.config.precision == "bf16" else torch.float32
             self.fast = FastNetwork(self.model, self.optimizer, dtype)
 
@@ -277,10 +282,18 @@ class Run:
             )
         self.model.load_state_dict(state["model"])
         self.loss.load_state_dict(state.get("loss", {}), strict=False)
-        rates = [group["lr"] for group in self.optimizer.param_groups]
+        ours = [{k: v for k, v in group.items() if k != "params"} for group in self.optimizer.param_groups]
         self.optimizer.load_state_dict(state["optimizer"])
-        for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
-            group["lr"] = rate  # the same tensor still, where it is one
+        for group, own in zip(self.optimizer.param_groups, ours, strict=True):
+            group.update(
+                own
+            )  # all of it follows from config and device, whichever device wrote the checkpoint
+        for parameter, sums in self.optimizer.state.items():
+            for name, value in sums.items():
+                if (
+                    isinstance(value, Tensor) and name != "step"
+                ):  # fused steps want them dense, as the parameter is
+                    sums[name] = torch.empty_like(parameter, requires_grad=False).copy_(value)
         if self.average is not None:
             self.average.model.load_state_dict(state["average"])
         self.epoch, self.step = state["epoch"], state["step"]

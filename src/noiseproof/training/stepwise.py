@@ -11,12 +11,15 @@ CHECK_EVERY = 50
 EVALUATION_BATCH = 1000
 EVALUATION_PIXELS = 1 << 21
 """Where every pixel has logits, so many pixels are tested at a time."""
+EVALUATION_PIXELS_OF_CLASSES = (1 << 23) - 1
+"""Where only the picture has: times 256 channels still a number of 32 bits, by which kernels count."""
 
 
 def evaluation_batch(data: TrainingData, samples: int = EVALUATION_BATCH) -> int:
     """How many samples to test at a time."""
     _, height, width = data.image_shape
-    return max(1, min(samples, EVALUATION_PIXELS // (height * width))) if data.has_masks else samples
+    most = EVALUATION_PIXELS if data.has_masks else EVALUATION_PIXELS_OF_CLASSES
+    return max(1, min(samples, most // (height * width)))
 
 
 class Stepwise:

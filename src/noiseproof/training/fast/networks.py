@@ -22,12 +22,15 @@ from noiseproof.training.fast.batch_norm import batch_norm
 from noiseproof.training.fast.flat import FlatParameters, Place
 
 MULTIPLE = 8
+MOST_PIXELS = 1 << 23
+"""Of a batch: times 256 channels still a number of 32 bits, by which the kernels count."""
 
 
-def can_be_fast(model: nn.Module, config: Config) -> bool:
-    """Whether a network, and what is asked of its training, has a fast form here."""
+def can_be_fast(model: nn.Module, config: Config, pixels: int) -> bool:
+    """Whether a network, and what is asked of its training on pictures of so many pixels, has a fast form here."""
     return (
         HAS_TRITON
+        and config.batch_size * pixels < MOST_PIXELS
         and type(model) in (SmallCNN, ResNet)
         and next(model.parameters()).is_cuda
         and all(parameter.requires_grad for parameter in model.parameters())
