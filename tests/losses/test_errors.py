@@ -141,3 +141,17 @@ def test_checks_accept_what_is_right():
     with pytest.raises(TypeError, match="t: expected an integer, got 1.5 of type float"):
         checks.positive_integer("t", 1.5)
     assert checks.unknown("loss", "zzzz", ["ce"]) == "loss: unknown name 'zzzz'. Known: ce"
+
+
+def test_a_compiled_function_takes_another_hyper_parameter():
+    """Its second value makes torch.compile treat the number as unknown; the check must be one that it can follow."""
+    compiled = torch.compile(
+        lambda logits, target, alpha: losses.anl_cross_entropy(logits, target, alpha=alpha),
+        backend="eager",
+        fullgraph=True,
+    )
+    logits = torch.randn(8, 5, generator=torch.Generator().manual_seed(1))
+    target = torch.arange(8) % 5
+    for alpha in (1.0, 2.0, 3.5):
+        expected = losses.anl_cross_entropy(logits, target, alpha=alpha)
+        assert compiled(logits, target, alpha).item() == pytest.approx(expected.item(), rel=1e-6)

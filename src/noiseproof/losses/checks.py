@@ -13,7 +13,7 @@ def number(name: str, value: object) -> float:
     """Return ``value`` as a finite float, or say why it is not one."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"{name}: expected a number, got {value!r} of type {type(value).__name__}")
-    if not math.isfinite(value):
+    if not -math.inf < value < math.inf:  # math.isfinite, in a form that torch.compile can follow
         raise ValueError(f"{name}: expected a finite number, got {value!r}")
     return float(value)
 
