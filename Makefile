@@ -36,7 +36,7 @@ test: check
 
 test-integrations: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,integrations]'
-	KERAS_BACKEND=torch $(BIN)/python -m pytest tests/integrations tests/segmentation
+	KERAS_BACKEND=torch $(BIN)/python -m pytest tests/integrations tests/segmentation tests/docs
 
 format: $(VENV)/.installed
 	$(BIN)/ruff check --fix .
