@@ -12,7 +12,7 @@ from noiseproof.losses import P_MIN
 from noiseproof.report.figures import draw_all, flipping
 from noiseproof.report.figures.gradients import _box
 from noiseproof.report.noise_maps import noise_facts
-from noiseproof.report.panels import SMALL_HEIGHT, SMALL_WIDTH, large_panel, small_panel
+from noiseproof.report.panels import HEIGHT, SMALL_HEIGHT, SMALL_WIDTH, large_panel, small_panel
 
 
 def drawings(gathered):
@@ -37,6 +37,21 @@ def test_a_panels_line_is_the_recorded_curve():
     assert np.abs(found - np.stack([x, y], axis=1)).max() < 0.11  # tenths
     assert "test 80.0" in svg
     assert "Seeds 1." in svg
+
+
+@pytest.mark.parametrize("panel", [small_panel, large_panel])
+def test_a_curve_that_jumps_is_drawn_where_it_is(panel):
+    """Steps of every size up and down, 10.5 and 20.3 among them, on which a zero was once lost."""
+    random = np.random.default_rng(1)
+    values = tuple(random.uniform(0, 100, 400).round(2).tolist())
+    result = result_of(grid_of(seeds=(1,)).cells()[0], 80.0, epochs=400)
+    curves = result.curves.__class__(values, values, values)
+    svg = panel([result.__class__(**{**vars(result), "curves": curves})], 400, "name")
+    frame = (8, HEIGHT - 34) if panel is large_panel else (4, SMALL_HEIGHT - 4)
+    expected = frame[1] - (frame[1] - frame[0]) * np.array(values) / 100
+    for line in "tcf":
+        found = points_of(re.search(rf'class="{line}" d="([^"]+)"', svg)[1])
+        assert np.abs(found[:, 1] - expected).max() < 0.11
 
 
 def test_epochs_that_were_not_tested_are_bridged_and_clean_labels_have_no_wrong_ones():

@@ -125,7 +125,10 @@ def _stroke(values: Sequence[float | None], frame: Frame) -> str:
 
 
 def _tenths(value: int) -> str:
-    return f"{value / 10:g}".replace("0.", ".")
+    """A number of tenths without a zero before the point: 7 is .7, -7 is -.7, but 107 is 10.7."""
+    text = f"{abs(value) / 10:g}"
+    sign = "-" if value < 0 else ""
+    return sign + (text[1:] if text.startswith("0.") else text)
 
 
 def _words(results: Sequence[Result], name: str) -> str:
