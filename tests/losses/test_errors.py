@@ -144,7 +144,7 @@ def test_checks_accept_what_is_right():
 
 
 def test_a_compiled_function_takes_another_hyper_parameter():
-    """Its second value makes torch.compile treat the number as unknown; the check must be one that it can follow."""
+    """Its second value makes torch.compile treat the number as unknown; the check must be one it can follow."""
     compiled = torch.compile(
         lambda logits, target, alpha: losses.anl_cross_entropy(logits, target, alpha=alpha),
         backend="eager",
