@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from noiseproof.results.statistics import Summary
 from noiseproof.results.table import ResultTable, TableCell
+from noiseproof.spreadsheet import safe_cell
 
 NOTHING = "–"
 
@@ -74,8 +75,8 @@ def comma_separated(table: ResultTable, with_published: bool = True) -> str:
     for cell in table.cells.values():
         ours, paper = cell.ours, cell.published
         values = {
-            "method": _inert(cell.method),
-            "noise": _inert(cell.noise),
+            "method": safe_cell(cell.method),
+            "noise": safe_cell(cell.noise),
             "mean": _number(None if ours is None else ours.mean),
             "std": _number(None if ours is None else ours.std),
             "seeds": str(ours.n) if ours else "0",
@@ -86,7 +87,7 @@ def comma_separated(table: ResultTable, with_published: bool = True) -> str:
             "difference": _number(cell.difference),
             "tolerance": _number(cell.tolerance),
             "verdict": cell.verdict or "",
-            "runs": _inert(" ".join(result.name for result in cell.results)),
+            "runs": safe_cell(" ".join(result.name for result in cell.results)),
         }
         writer.writerow([values[column] for column in columns])
     return buffer.getvalue()
@@ -94,15 +95,6 @@ def comma_separated(table: ResultTable, with_published: bool = True) -> str:
 
 def _number(value: float | None) -> str:
     return "" if value is None else f"{value:.4f}".rstrip("0").rstrip(".")
-
-
-def _inert(text: str) -> str:
-    """Text that no spreadsheet takes for a formula.
-
-    >>> _inert('=HYPERLINK("x")'), _inert("ANL-CE")
-    ('\\'=HYPERLINK("x")', 'ANL-CE')
-    """
-    return f"'{text}" if text.lstrip()[:1] in ("=", "+", "-", "@") or text[:1] in ("\t", "\r") else text
 
 
 def latex(table: ResultTable, with_published: bool = True) -> str:

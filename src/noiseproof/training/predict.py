@@ -17,6 +17,7 @@ from noiseproof.datasets import LabeledData
 from noiseproof.datasets.augment.normalize import normalize
 from noiseproof.datasets.decode import IMAGE_SUFFIXES, CentreAfterResize, Fit, Squash
 from noiseproof.datasets.loader import StreamingLoader
+from noiseproof.spreadsheet import safe_cell
 
 FORMS = ("safetensors", "torch-export", "onnx")
 
@@ -144,17 +145,14 @@ def write_predictions(rows: Iterator[tuple[Path, Tensor]], class_names: Sequence
             writer.writerow(["path", "predicted", "probability"])
             for path, probabilities in rows:
                 best = int(probabilities.argmax())
-                writer.writerow([_plain(str(path)), _plain(class_names[best]), f"{probabilities[best]:.6f}"])
+                writer.writerow(
+                    [safe_cell(str(path)), safe_cell(class_names[best]), f"{probabilities[best]:.6f}"]
+                )
                 count += 1
         temporary.replace(out)
     finally:
         temporary.unlink(missing_ok=True)
     return count
-
-
-def _plain(text: str) -> str:
-    """Keep a spreadsheet from taking a name for a formula."""
-    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
 
 
 def export(folder: Path, out: Path, form: str) -> Path:
