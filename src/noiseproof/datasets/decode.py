@@ -8,6 +8,7 @@ Reading policy, one rule a case:
 * the camera's rotation mark (EXIF) is applied; a camera's several pictures in one file (MPO): the first;
 * animations, several pages, floating-point and 32-bit pixels: refused;
 * more than 80 million pixels: refused before any pixel is decoded;
+* any other format, whatever the file's name: refused. Some of Pillow's readers start programs (Ghostscript);
 * anything truncated or damaged: refused, with the file's name.
 
 Resizing policy: bilinear with antialiasing (a triangle as wide as the reduction, Pillow's ``BILINEAR``),
@@ -34,6 +35,8 @@ MAX_PIXELS = 80_000_000  # the largest official ISIC-2017 picture has 30 million
 IMAGE_SUFFIXES = frozenset(
     {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"}
 )
+
+FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "DIB", "GIF", "TIFF", "PPM")  # JPEG finds the cameras' MPO itself
 
 Size = tuple[int, int]  # (width, height), Pillow's order
 
@@ -83,7 +86,9 @@ def decode_mask(path: Path) -> NDArray[np.uint8]:
 def _opened(path: Path) -> Iterator[Image.Image]:
     """Open an image file, refuse what its header tells, name the file whatever goes wrong in the block."""
     try:
-        with Image.open(path) as image:
+        if path.exists() and not path.is_file():  # opening a pipe would wait for ever
+            raise BadFileError(path, "an image file", "a folder, a pipe or a device")
+        with Image.open(path, formats=FORMATS) as image:
             _refuse_by_header(path, image)
             yield image
     except (BadFileError, MemoryError):
@@ -94,7 +99,8 @@ def _opened(path: Path) -> Iterator[Image.Image]:
         raise BadFileError(path, f"at most {MAX_PIXELS:,} pixels", "far more", _TOO_LARGE) from error
     except UnidentifiedImageError as error:
         size = path.stat().st_size
-        raise BadFileError(path, "an image file", f"{size} bytes that no image reader knows") from error
+        found, known = f"{size} bytes that no image reader knows", "JPEG, PNG, WebP, BMP, GIF, TIFF, PPM"
+        raise BadFileError(path, "an image file", found, f"known: {known}") from error
     except Exception as error:  # on damaged bytes Pillow's readers raise nearly every kind
         raise BadFileError(path, "a whole image", f"a truncated or damaged one ({error})") from error
 
@@ -218,7 +224,13 @@ class CentreAfterResize(Fit):
 
     def __call__(self, image: Image.Image, random: np.random.Generator) -> Image.Image:
         """Resize by the shorter side and keep the middle."""
-        return _middle(image.resize(self._resized(image.size), Image.Resampling.BILINEAR), self.size)
+        width, height = self._resized(image.size)
+        if width * height > MAX_PIXELS:  # 1x40000 would become 256x10240000, to be cut to 224x224
+            shorter = min(image.size)
+            kept = min(image.width, 2 * shorter), min(image.height, 2 * shorter)
+            image = image.crop(_middle_box(image.size, kept))
+            width, height = self._resized(image.size)
+        return _middle(image.resize((width, height), Image.Resampling.BILINEAR), self.size)
 
 
 @dataclass(frozen=True)
@@ -270,5 +282,9 @@ class RandomWindow(Fit):
 
 
 def _middle(image: Image.Image, size: int) -> Image.Image:
-    left, top = (image.width - size) // 2, (image.height - size) // 2
-    return image.crop((left, top, left + size, top + size))
+    return image.crop(_middle_box(image.size, (size, size)))
+
+
+def _middle_box(size: Size, kept: Size) -> tuple[int, int, int, int]:
+    left, top = (size[0] - kept[0]) // 2, (size[1] - kept[1]) // 2
+    return left, top, left + kept[0], top + kept[1]

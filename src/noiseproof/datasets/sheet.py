@@ -1,12 +1,10 @@
 """A sheet of images with their class names, to look at before training on them."""
 
-from collections.abc import Sequence
-from pathlib import Path
-
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
+from noiseproof.datasets.decode import decode_rgb
 from noiseproof.datasets.labeled_data import LabeledData
 
 CELL = 96
@@ -58,7 +56,9 @@ def draw(data: LabeledData, *, count: int = 60, columns: int = 10, seed: int = 0
 
 
 def _caption(data: LabeledData, index: int) -> str:
-    return f"#{index}" if data.masks is not None else data.class_names[data.labels[index]]
+    if data.masks is not None:
+        return f"#{index}"
+    return " ".join(data.class_names[data.labels[index]].split())  # a caption has one line
 
 
 def _shortened(text: str, font: ImageFont.FreeTypeFont | ImageFont.ImageFont) -> str:
@@ -74,16 +74,11 @@ def _picture(data: LabeledData, index: int) -> Image.Image:
         array = np.asarray(data.images[index])
         picture = Image.fromarray(array[..., 0] if array.shape[-1] == 1 else array).convert("RGB")
     else:
-        picture = _opened(data.paths or (), index)
+        picture = decode_rgb((data.paths or ())[index])
     if data.masks is not None:
         mask = Image.fromarray((data.masks[index] > 0).astype(np.uint8) * 110).resize(picture.size)
         picture.paste(Image.new("RGB", picture.size, "red"), mask=mask)
     return picture
-
-
-def _opened(paths: Sequence[Path], index: int) -> Image.Image:
-    with Image.open(paths[index]) as image:
-        return image.convert("RGB")
 
 
 def _fitted(picture: Image.Image) -> Image.Image:
