@@ -53,10 +53,20 @@ def slow_batch_norm(x, gamma, beta, mean, var, training, bias, shortcut, relu, p
 
 @pytest.mark.parametrize("shape", [(4, 8, 6, 4), (3, 20, 8, 8), (2, 70, 4, 4), (5, 3, 2, 2)], ids=str)
 @pytest.mark.parametrize(
-    ("relu", "pool", "has_shortcut", "has_bias"),
-    [(0, 0, 0, 0), (1, 0, 0, 1), (1, 1, 0, 1), (1, 0, 1, 0), (0, 0, 1, 0), (0, 1, 0, 0)],
+    ("relu", "pool", "has_shortcut", "has_bias", "twice"),
+    [
+        (0, 0, 0, 0, 0),
+        (1, 0, 0, 1, 0),
+        (1, 1, 0, 1, 0),
+        (1, 0, 1, 0, 0),
+        (0, 0, 1, 0, 0),
+        (0, 1, 0, 0, 0),
+        (1, 0, 1, 0, 1),
+        (1, 0, 0, 0, 1),
+        (1, 1, 0, 0, 1),
+    ],
 )
-def test_batch_norm_and_what_stands_around_it(shape, relu, pool, has_shortcut, has_bias):
+def test_batch_norm_and_what_stands_around_it(shape, relu, pool, has_shortcut, has_bias, twice):
     torch.manual_seed(0)
     channels = shape[1]
     x = (channels_last(*shape, scale=2.0) + 1).requires_grad_()
@@ -69,9 +79,16 @@ def test_batch_norm_and_what_stands_around_it(shape, relu, pool, has_shortcut, h
     exact_shortcut = exact[3] if has_shortcut else None
     exact_bias = None if bias is None else bias.double()
     exact_mean, exact_var = mean.double(), var.double()
-    options = {"bias": bias, "shortcut": shortcut, "relu": bool(relu), "pool": bool(pool)}
+    options = {
+        "bias": bias,
+        "shortcut": shortcut,
+        "relu": bool(relu),
+        "pool": bool(pool),
+        "twice": bool(twice),
+    }
     for training in (True, False):
         y = batch_norm(x, gamma, beta, mean, var, training=training, **options)
+        y, again = y if twice else (y, None)
         expected = slow_batch_norm(
             *exact[:3], exact_mean, exact_var, training, exact_bias, exact_shortcut, relu, pool
         )
@@ -80,8 +97,12 @@ def test_batch_norm_and_what_stands_around_it(shape, relu, pool, has_shortcut, h
         torch.testing.assert_close(var.double(), exact_var, rtol=1e-5, atol=1e-5)
         if training:
             upstream = torch.randn_like(y)
-            found = torch.autograd.grad(y, inputs, upstream)
-            wanted = torch.autograd.grad(expected, exact, upstream.double())
+            outputs, upstreams = [y], [upstream]
+            if again is not None:
+                outputs.append(again)
+                upstreams.append(torch.randn_like(y))
+            found = torch.autograd.grad(outputs, inputs, upstreams)
+            wanted = torch.autograd.grad(expected, exact, sum(upstreams).double())
             for one, other in zip(found, wanted, strict=True):
                 torch.testing.assert_close(one.double(), other, rtol=1e-3, atol=1e-4)
 

@@ -35,6 +35,9 @@ WARM_UP = 3
 STEPS_AHEAD = 64
 """Steps that the host may be ahead of the GPU: enough to keep it busy, few enough to stop soon when asked."""
 
+STREAMS = 8
+"""Runs of a pack that are computed at the same time; the others follow on the same streams."""
+
 EVALUATION_BATCH = 2000
 
 
@@ -174,7 +177,7 @@ class SideBySide:
             self._pool = torch.cuda.graph_pool_handle()
             self._capturing = _stream(self.device)  # torch's own may belong to another GPU
             self._copies = _stream(self.device)
-            self._streams = [_stream(self.device) for _ in self.runs]
+            self._streams = [_stream(self.device) for _ in self.runs[:STREAMS]]
 
     def epoch(self) -> Iterator[None]:
         """Take the steps that are left of the epoch, yielding after each."""
@@ -259,7 +262,7 @@ class SideBySide:
         return test
 
     def _on_streams(self, works: Sequence[Callable[[], object]]) -> None:
-        """Do each work on a stream of its own, all of them after what came before and before what follows."""
+        """Do the works on parallel streams, all of them after what came before and before what follows."""
         if self.device.type != "cuda" or len(works) == 1:
             for work in works:
                 work()
@@ -267,9 +270,11 @@ class SideBySide:
         here = torch.cuda.current_stream(self.device)
         forked = []
         try:
-            for stream, work in zip(self._streams, works, strict=True):
-                stream.wait_stream(here)
-                forked.append(stream)
+            for position, work in enumerate(works):
+                stream = self._streams[position % len(self._streams)]
+                if stream not in forked:
+                    stream.wait_stream(here)
+                    forked.append(stream)
                 with torch.cuda.stream(stream):
                     work()
         finally:  # a capture that ends with a stream not joined hides the error that ended it

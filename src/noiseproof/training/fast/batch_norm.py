@@ -63,7 +63,8 @@ class _BatchNorm(torch.autograd.Function):
         eps: float,
         relu: bool,
         pool: bool,
-    ) -> Tensor:
+        twice: bool,
+    ) -> Tensor | tuple[Tensor, Tensor]:
         shape = _Shape(x, pool)
         share, blocks = shape.shares(shape.rows)
         partial = torch.empty(blocks, 2, shape.channels, device=x.device)
@@ -93,20 +94,35 @@ class _BatchNorm(torch.autograd.Function):
         y = _normalized(x, shortcut, constants, relu, pool)
         ctx.save_for_backward(x, constants, y if shortcut is not None and relu else None)
         ctx.relu, ctx.pool, ctx.has_shortcut = relu, pool, shortcut is not None
-        return y
+        return (y, y.view_as(y)) if twice else y
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor | None, ...]:
         x, constants, y = ctx.saved_tensors
-        dy = grad_outputs[0].contiguous(memory_format=torch.channels_last)
+        dy, *others = (each.contiguous(memory_format=torch.channels_last) for each in grad_outputs)
         shape = _Shape(x, ctx.pool)
         share, blocks = shape.shares(shape.rows_out)
         partial = torch.empty(blocks, 2, shape.channels, device=x.device)
-        flags = (ctx.relu, ctx.pool, ctx.has_shortcut)
         sizes = (shape.rows_out, shape.channels, shape.height, shape.width)
-        output = x if y is None else y
+        keeps_dz = ctx.has_shortcut or bool(others)
+        dz = torch.empty_like(dy) if keeps_dz else dy
         kernels.backward_sums[(blocks, shape.across)](
-            x, output, dy, constants, partial, *sizes, *flags, share, BLOCK_ROWS, shape.cols, num_warps=WARPS
+            x,
+            x if y is None else y,
+            dy,
+            others[0] if others else dy,
+            dz,
+            constants,
+            partial,
+            *sizes,
+            ctx.relu,
+            ctx.pool,
+            ctx.has_shortcut,
+            bool(others),
+            share,
+            BLOCK_ROWS,
+            shape.cols,
+            num_warps=WARPS,
         )
         gradients = torch.empty(2, shape.channels, device=x.device)
         factors = torch.empty(2, shape.channels, device=x.device)
@@ -123,22 +139,11 @@ class _BatchNorm(torch.autograd.Function):
             num_warps=8,
         )
         dx = torch.empty_like(x)
-        dshortcut = torch.empty_like(dy) if ctx.has_shortcut else None
+        cuts_off = ctx.relu and not keeps_dz
         kernels.backward[shape.grid](
-            x,
-            output,
-            dy,
-            dx,
-            dx if dshortcut is None else dshortcut,
-            constants,
-            factors,
-            *sizes,
-            *flags,
-            BLOCK_ROWS,
-            shape.cols,
-            num_warps=WARPS,
+            x, dz, dx, constants, factors, *sizes, cuts_off, ctx.pool, BLOCK_ROWS, shape.cols, num_warps=WARPS
         )
-        return (dx, gradients[0], gradients[1], dshortcut, *[None] * 7)
+        return (dx, gradients[0], gradients[1], dz if ctx.has_shortcut else None, *[None] * 8)
 
 
 def _normalized(x: Tensor, shortcut: Tensor | None, constants: Tensor, relu: bool, pool: bool) -> Tensor:
@@ -184,7 +189,8 @@ def batch_norm(
     shortcut: Tensor | None = None,
     relu: bool = False,
     pool: bool = False,
-) -> Tensor:
+    twice: bool = False,
+) -> Tensor | tuple[Tensor, Tensor]:
     """``pool(relu(batch_norm(x + bias) + shortcut))``, each part where asked for.
 
     In training a bias before batch norm changes nothing but the running mean, and so has no gradient.
@@ -202,14 +208,16 @@ def batch_norm(
         shortcut: (N, C, H, W), added before cutting off; not with ``pool``.
         relu: cut off below zero.
         pool: maximum of each 2x2 pixels; height and width must be even.
+        twice: return the output twice, for two who read it: their gradients are added on the way.
     """
     x = x.contiguous(memory_format=torch.channels_last)
     if shortcut is not None:
         shortcut = shortcut.contiguous(memory_format=torch.channels_last)
     if training:
         return _BatchNorm.apply(  # type: ignore[no-any-return, no-untyped-call]
-            x, gamma, beta, shortcut, bias, running_mean, running_var, momentum, eps, relu, pool
+            x, gamma, beta, shortcut, bias, running_mean, running_var, momentum, eps, relu, pool, twice
         )
     scale = gamma * (running_var + eps).rsqrt()
     mean = running_mean if bias is None else running_mean - bias
-    return _normalized(x, shortcut, torch.stack([scale, beta - mean * scale]), relu, pool)
+    y = _normalized(x, shortcut, torch.stack([scale, beta - mean * scale]), relu, pool)
+    return (y, y) if twice else y

@@ -8,14 +8,23 @@ import math
 from collections.abc import Sequence
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from noiseproof.losses.fused.language import triton
 from noiseproof.training.fast import kernels
 
 BLOCK = 2048
-SUMMED = 16384
-"""Elements whose squares one program adds up: few programs, since each of SGD's reads all their sums."""
+"""Elements of a program. Parameters in half precision begin at multiples of it, so that none has two of them."""
+
+SUMMED = 8
+"""Blocks whose squares one program adds up."""
+
+ALIGNED = 16
+"""Gradients in half precision are read by so many elements: they fill a multiple of it."""
+
+NOTED = 8
+"""Addresses that are written down at a time."""
 
 Place = tuple[Tensor, tuple[int, ...]]
 """A parameter and the shape of its place, which may be larger."""
@@ -44,26 +53,35 @@ class FlatParameters:
     ) -> None:
         device = next(p for p, _ in half).device
         places = [*half, *full, *silent]
-        self.in_half = _numel(half)
+        in_blocks = [triton.cdiv(math.prod(shape), BLOCK) for _, shape in half]
+        self.half_blocks = sum(in_blocks)
+        self.in_half = self.half_blocks * BLOCK
         self.with_gradient = self.in_half + _numel(full)
-        self.count = _numel(places)
-        self.weights, self.momenta = (torch.zeros(self.count, device=device) for _ in range(2))
-        self.half_gradients = torch.zeros(self.in_half, dtype=dtype, device=device)
-        self.full_gradients = torch.zeros(self.with_gradient - self.in_half, device=device)
+        self.blocks = triton.cdiv(self.with_gradient + _numel(silent), BLOCK)
+        self.weights, self.momenta = (torch.zeros(self.blocks * BLOCK, device=device) for _ in range(2))
+        self.full_gradients = torch.zeros(_numel(full), device=device)
         self.halves = self.weights[: self.in_half]
         if dtype != torch.float32:
             self.halves = torch.zeros(self.in_half, dtype=dtype, device=device)
-        self.partial = torch.zeros(triton.cdiv(self.count, SUMMED), device=device)
+        of_each = [
+            (leaf, block * BLOCK, _rounded(math.prod(half[leaf][1])))
+            for leaf, count in enumerate(in_blocks)
+            for block in range(count)
+        ]
+        self.places = torch.tensor(of_each, dtype=torch.int64, device=device)  # leaf, begin in it, its size
+        self.addresses = torch.zeros(len(half) + NOTED, dtype=torch.int64, device=device)
+        self.partial = torch.zeros(triton.cdiv(self.blocks, SUMMED), device=device)
         self.norm = torch.zeros((), device=device)
         self.leaves: list[Tensor] = []
         start = 0
         for position, (parameter, shape) in enumerate(places):
             end = start + math.prod(shape)
             self._move_in(parameter, shape, start, end, optimizer)
-            source = self.halves if position < len(half) else self.weights
+            is_half = position < len(half)
             if end <= self.with_gradient:
+                source = self.halves if is_half else self.weights
                 self.leaves.append(_as_placed(source[start:end], shape).detach().requires_grad_())
-            start = end
+            start = start + in_blocks[position] * BLOCK if is_half else end
         self.leaves_in_half = len(half)
         self.group = optimizer.param_groups[0]
         self.refresh()
@@ -94,35 +112,33 @@ class FlatParameters:
     def step(self, gradients: Sequence[Tensor], l1: float, clip_norm: float) -> Tensor:
         """Take a step of SGD along the gradients of :attr:`leaves`; returns their norm, L1's part included."""
         in_rows = [_in_memory_order(gradient) for gradient in gradients]
-        torch.cat(in_rows[: self.leaves_in_half], out=self.half_gradients)
+        of_halves = [_padded(row) for row in in_rows[: self.leaves_in_half]]
+        self._note([row.data_ptr() for row in of_halves])
         torch.cat(in_rows[self.leaves_in_half :], out=self.full_gradients)
-        blocks = len(self.partial)
-        kernels.sum_of_squares[(blocks,)](
+        places = (self.addresses, self.places, self.full_gradients)
+        kernels.sum_of_squares[(len(self.partial),)](
             self.weights,
-            self.half_gradients,
-            self.full_gradients,
+            self.halves,
+            *places,
             self.partial,
-            self.count,
-            self.in_half,
+            self.blocks,
+            self.half_blocks,
             self.with_gradient,
             l1,
             SUMMED,
             BLOCK,
             num_warps=8,
         )
-        kernels.clipped_sgd[(triton.cdiv(self.count, BLOCK),)](
+        kernels.norm_of[(1,)](self.partial, self.norm, len(self.partial), 1024, num_warps=8)
+        kernels.clipped_sgd[(self.blocks,)](
             self.weights,
             self.momenta,
-            self.half_gradients,
-            self.full_gradients,
             self.halves,
-            self.partial,
+            *places,
             self.norm,
             self.group["lr"],
-            self.count,
-            self.in_half,
+            self.half_blocks,
             self.with_gradient,
-            blocks,
             l1,
             self.group["weight_decay"],
             self.group["momentum"],
@@ -130,10 +146,16 @@ class FlatParameters:
             self.group["nesterov"],
             self.halves.dtype != torch.float32,
             BLOCK,
-            1024,
             num_warps=8,
         )
         return self.norm.clone()
+
+    def _note(self, addresses: list[int]) -> None:
+        for first in range(0, len(addresses), NOTED):
+            some = addresses[first : first + NOTED]
+            kernels.note_addresses[(1,)](
+                self.addresses, first, *some, *some[-1:] * (NOTED - len(some)), num_warps=1
+            )
 
 
 def _numel(places: Sequence[Place]) -> int:
@@ -163,3 +185,12 @@ def _in_memory_order(gradient: Tensor) -> Tensor:
     if gradient.ndim == 4:
         gradient = gradient.permute(0, 2, 3, 1)
     return gradient.reshape(-1)
+
+
+def _rounded(size: int) -> int:
+    return -(-size // ALIGNED) * ALIGNED
+
+
+def _padded(row: Tensor) -> Tensor:
+    missing = _rounded(len(row)) - len(row)
+    return F.pad(row, (0, missing)) if missing else row

@@ -150,6 +150,8 @@ def backward_sums(
     x,
     y,
     dy,
+    other_dy,
+    dz_out,
     constants,
     partial,
     rows_out,
@@ -159,11 +161,12 @@ def backward_sums(
     relu: tl.constexpr,
     pool: tl.constexpr,
     has_shortcut: tl.constexpr,
+    twice: tl.constexpr,
     share: tl.constexpr,
     block_rows: tl.constexpr,
     block_cols: tl.constexpr,
 ):
-    """``Σ dz`` and ``Σ dz·x̂`` of each channel over ``share`` rows."""
+    """``Σ dz`` and ``Σ dz·x̂`` of each channel over ``share`` rows; dz itself where somebody reads it again."""
     block = tl.program_id(0)
     cols = (tl.program_id(1) * block_cols + tl.arange(0, block_cols))[None, :]
     in_width = cols < channels
@@ -176,17 +179,22 @@ def backward_sums(
     for start in range(0, share, block_rows):
         rows = block * share + start + tl.arange(0, block_rows)
         valid = (rows < rows_out)[:, None] & in_width
-        dz = tl.load(dy + rows[:, None] * channels + cols, mask=valid, other=0.0).to(tl.float32)
+        place = rows[:, None] * channels + cols
+        dz = tl.load(dy + place, mask=valid, other=0.0).to(tl.float32)
+        if twice:
+            dz += tl.load(other_dy + place, mask=valid, other=0.0).to(tl.float32)
         if pool:
             base = first_pixel(rows, height, width)
             value, z, _ = best_of_four(x, base, width, cols, channels, valid, scale, shift)
         else:
-            value = tl.load(x + rows[:, None] * channels + cols, mask=valid, other=0.0).to(tl.float32)
+            value = tl.load(x + place, mask=valid, other=0.0).to(tl.float32)
             z = value * scale + shift
         if relu:
             if has_shortcut:  # what was added is not kept; that the sum was positive shows in the output
-                z = tl.load(y + rows[:, None] * channels + cols, mask=valid, other=0.0).to(tl.float32)
+                z = tl.load(y + place, mask=valid, other=0.0).to(tl.float32)
             dz = tl.where(z > 0, dz, 0.0)
+        if has_shortcut or twice:
+            tl.store(dz_out + place, dz.to(dz_out.dtype.element_ty), mask=valid)
         sums += dz
         products += dz * (value - mean) * rstd
     out = partial + (block * 2) * channels + cols
@@ -231,10 +239,8 @@ def join_backward_sums(
 @triton.jit
 def backward(
     x,
-    y,
     dy,
     dx,
-    dshortcut,
     constants,
     factors,
     rows_out,
@@ -243,7 +249,6 @@ def backward(
     width: tl.constexpr,
     relu: tl.constexpr,
     pool: tl.constexpr,
-    has_shortcut: tl.constexpr,
     block_rows: tl.constexpr,
     block_cols: tl.constexpr,
 ):
@@ -271,13 +276,8 @@ def backward(
         place = rows[:, None] * channels + cols
         value = tl.load(x + place, mask=valid, other=0.0).to(tl.float32)
         if relu:
-            z = value * scale + shift
-            if has_shortcut:
-                z = tl.load(y + place, mask=valid, other=0.0).to(tl.float32)
-            dz = tl.where(z > 0, dz, 0.0)
+            dz = tl.where(value * scale + shift > 0, dz, 0.0)
         tl.store(dx + place, (scale * dz + b * value + c).to(dx.dtype.element_ty), mask=valid)
-        if has_shortcut:
-            tl.store(dshortcut + place, dz.to(dshortcut.dtype.element_ty), mask=valid)
 
 
 @triton.jit
@@ -300,50 +300,94 @@ def unfold(
 
 
 @triton.jit
-def gradient_of(weights, halves, fulls, at, count, in_half, with_gradient, l1):
-    """Weights, and their gradient with L1's part: of those in half precision, of the others, or none."""
-    w = tl.load(weights + at, mask=at < count, other=0.0)
-    g = tl.load(halves + at, mask=at < in_half, other=0.0).to(tl.float32)
-    g += tl.load(fulls + (at - in_half), mask=(at >= in_half) & (at < with_gradient), other=0.0)
-    return w, g + l1 * ((w > 0).to(tl.float32) - (w < 0).to(tl.float32))
+def note_addresses(table, first, a, b, c, d, e, f, g, h):
+    """Write down where eight gradients lie; a graph of kernels has no other way to be told."""
+    tl.store(table + first, a)
+    tl.store(table + first + 1, b)
+    tl.store(table + first + 2, c)
+    tl.store(table + first + 3, d)
+    tl.store(table + first + 4, e)
+    tl.store(table + first + 5, f)
+    tl.store(table + first + 6, g)
+    tl.store(table + first + 7, h)
+
+
+@triton.jit
+def gradient_of(
+    weights,
+    halves,
+    addresses,
+    places,
+    fulls,
+    which,
+    half_blocks,
+    with_gradient,
+    l1,
+    block: tl.constexpr,
+):
+    """Weights of a block, and their gradient with L1's part: of those in half precision, of the others, or none."""
+    at = which * block + tl.arange(0, block)
+    w = tl.load(weights + at)
+    if which < half_blocks:
+        # Triton must be told what it may rely on; otherwise it reads one element at a time.
+        address = tl.multiple_of(tl.load(addresses + tl.load(places + 3 * which)), 16)
+        source = tl.multiple_of(address.to(tl.pointer_type(halves.dtype.element_ty)), 16)
+        in_place = tl.multiple_of(tl.load(places + 3 * which + 1), 16) + tl.arange(0, block)
+        filled = in_place < tl.multiple_of(tl.load(places + 3 * which + 2), 16)
+        g = tl.load(source + in_place, mask=filled, other=0.0).to(tl.float32)
+    else:
+        g = tl.load(fulls + (at - half_blocks * block), mask=at < with_gradient, other=0.0)
+    return at, w, g + l1 * ((w > 0).to(tl.float32) - (w < 0).to(tl.float32))
 
 
 @triton.jit
 def sum_of_squares(
     weights,
     halves,
+    addresses,
+    places,
     fulls,
     partial,
-    count,
-    in_half,
+    blocks,
+    half_blocks,
     with_gradient,
     l1,
     share: tl.constexpr,
     block: tl.constexpr,
 ):
-    """Sum of squares of the gradient with its regulariser, by shares."""
+    """Sum of squares of the gradient with its regulariser, by shares of some blocks."""
     squares = tl.zeros((block,), tl.float32)
-    for start in range(0, share, block):
-        at = tl.program_id(0) * share + start + tl.arange(0, block)
-        _, g = gradient_of(weights, halves, fulls, at, count, in_half, with_gradient, l1)
+    first = tl.program_id(0) * share
+    for which in range(first, tl.minimum(first + share, blocks)):
+        _, _, g = gradient_of(
+            weights, halves, addresses, places, fulls, which, half_blocks, with_gradient, l1, block
+        )
         squares += g * g
     tl.store(partial + tl.program_id(0), tl.sum(squares, 0))
+
+
+@triton.jit
+def norm_of(partial, norm_out, count, block: tl.constexpr):
+    """Root of the sum of the shares' sums."""
+    squares = tl.zeros((block,), tl.float32)
+    for start in range(0, count, block):
+        each = start + tl.arange(0, block)
+        squares += tl.load(partial + each, mask=each < count, other=0.0)
+    tl.store(norm_out, tl.sqrt(tl.sum(squares, 0)))
 
 
 @triton.jit
 def clipped_sgd(
     weights,
     momenta,
-    half_gradients,
-    full_gradients,
     halves,
-    partial,
-    norm_out,
+    addresses,
+    places,
+    fulls,
+    norm,
     rate,
-    count,
-    in_half,
+    half_blocks,
     with_gradient,
-    blocks,
     l1,
     decay,
     momentum,
@@ -351,27 +395,19 @@ def clipped_sgd(
     nesterov: tl.constexpr,
     has_halves: tl.constexpr,
     block: tl.constexpr,
-    block_partial: tl.constexpr,
 ):
     """Clip and step; weights that are computed with in half precision are written in it too."""
-    at = tl.program_id(0) * block + tl.arange(0, block)
-    valid = at < count
-    w, g = gradient_of(weights, half_gradients, full_gradients, at, count, in_half, with_gradient, l1)
-    m = tl.load(momenta + at, mask=valid, other=0.0)
-    step = tl.load(rate)
-    squares = tl.zeros((block_partial,), tl.float32)
-    for start in range(0, blocks, block_partial):
-        each = start + tl.arange(0, block_partial)
-        squares += tl.load(partial + each, mask=each < blocks, other=0.0)
-    norm = tl.sqrt(tl.sum(squares, 0))
-    if tl.program_id(0) == 0:
-        tl.store(norm_out, norm)
-    g = g * tl.minimum(limit / (norm + 1e-6), 1.0) + decay * w
+    which = tl.program_id(0)
+    at, w, g = gradient_of(
+        weights, halves, addresses, places, fulls, which, half_blocks, with_gradient, l1, block
+    )
+    m = tl.load(momenta + at)
+    g = g * tl.minimum(limit / (tl.load(norm) + 1e-6), 1.0) + decay * w
     m = momentum * m + g
-    tl.store(momenta + at, m, mask=valid)
+    tl.store(momenta + at, m)
     if nesterov:
         m = g + momentum * m
-    w -= step * m
-    tl.store(weights + at, w, mask=valid)
+    w -= tl.load(rate) * m
+    tl.store(weights + at, w)
     if has_halves:
-        tl.store(halves + at, w.to(halves.dtype.element_ty), mask=at < in_half)
+        tl.store(halves + at, w.to(halves.dtype.element_ty), mask=at < half_blocks * block)

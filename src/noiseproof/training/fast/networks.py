@@ -8,6 +8,7 @@ changes; and a bias before batch norm, which batch norm takes away again, is not
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -149,7 +150,8 @@ class FastNetwork:
         shortcut: Tensor | None = None,
         relu: bool = True,
         pool: bool = False,
-    ) -> Tensor:
+        twice: bool = False,
+    ) -> Any:
         of = self._norms[id(norm)]
         return batch_norm(
             maps,
@@ -164,6 +166,7 @@ class FastNetwork:
             shortcut=shortcut,
             relu=relu,
             pool=pool,
+            twice=twice,
         )
 
     def _small_cnn(self, model: SmallCNN, maps: Tensor) -> Tensor:
@@ -184,22 +187,27 @@ class FastNetwork:
 
     def _resnet(self, model: ResNet, maps: Tensor) -> Tensor:
         maps = model.maxpool(self._normalize(model.bn1, self._convolve(model.conv1, maps)))
-        for stage in (model.layer1, model.layer2, model.layer3, model.layer4):
-            for block in stage:
-                maps = self._block(block, maps)
+        again = maps
+        blocks = [
+            block for stage in (model.layer1, model.layer2, model.layer3, model.layer4) for block in stage
+        ]
+        for block in blocks[:-1]:
+            maps, again = self._block(block, maps, again, twice=True)
+        maps = self._block(blocks[-1], maps, again, twice=False)
         return F.linear(maps.mean((2, 3)), self._weights[id(model.fc)], self._final_bias)
 
-    def _block(self, block: nn.Module, maps: Tensor) -> Tensor:
+    def _block(self, block: nn.Module, maps: Tensor, again: Tensor, *, twice: bool) -> Any:
+        """A residual block of the maps, which come twice: once for the convolutions, once for the shortcut."""
         assert isinstance(block, BasicBlock | Bottleneck)
-        shortcut = maps
+        shortcut = again
         if block.downsample is not None:
             convolution, norm = block.downsample
-            shortcut = self._normalize(norm, self._convolve(convolution, maps), relu=False)
+            shortcut = self._normalize(norm, self._convolve(convolution, again), relu=False)
         maps = self._convolve(block.conv2, self._normalize(block.bn1, self._convolve(block.conv1, maps)))
         if isinstance(block, BasicBlock):
-            return self._normalize(block.bn2, maps, shortcut=shortcut)
+            return self._normalize(block.bn2, maps, shortcut=shortcut, twice=twice)
         maps = self._convolve(block.conv3, self._normalize(block.bn2, maps))
-        return self._normalize(block.bn3, maps, shortcut=shortcut)
+        return self._normalize(block.bn3, maps, shortcut=shortcut, twice=twice)
 
 
 def _is_unfolded(layer: nn.Conv2d) -> bool:
