@@ -8,7 +8,6 @@ permission, no link and no time comes from the archive.
 import gzip
 import shutil
 import tarfile
-import zlib
 from collections.abc import Collection
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, cast
@@ -85,7 +84,10 @@ def unpack(
                 pass
     except _TooLargeError:
         raise BadFileError(archive, f"at most {most_bytes} bytes inside", "more") from None
-    except (EOFError, gzip.BadGzipFile, zlib.error, tarfile.TarError) as error:
+    except Exception as error:  # on damaged bytes the tar reader raises nearly every kind
+        is_of_the_disk = isinstance(error, OSError) and not isinstance(error, gzip.BadGzipFile)
+        if is_of_the_disk or isinstance(error, BadFileError):
+            raise
         found = f"a damaged or truncated one ({error})"
         raise BadFileError(archive, "a whole .tar.gz archive", found, _FETCH_AGAIN) from error
     return unpacked

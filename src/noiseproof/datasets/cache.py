@@ -176,12 +176,21 @@ def manifest_of(folder: Path) -> dict[str, Any]:
         raise NotInCacheError(f"{folder} is not a filled cache folder: it has no {MANIFEST}")
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadFileError(path, "a JSON manifest", f"something else ({error})", _FETCH_AGAIN) from error
     if not isinstance(manifest, dict) or manifest.get("format_version") != FORMAT_VERSION:
         found = manifest.get("format_version") if isinstance(manifest, dict) else type(manifest).__name__
-        raise BadFileError(path, f"format_version {FORMAT_VERSION}", str(found), _FETCH_AGAIN)
+        raise BadFileError(path, f"format_version {FORMAT_VERSION}", str(found)[:200], _FETCH_AGAIN)
+    arrays, facts = manifest.get("arrays"), manifest.get("facts")
+    described = isinstance(arrays, dict) and all(map(_is_described, arrays.values()))
+    if not described or not isinstance(facts, dict) or "source" not in manifest:
+        raise BadFileError(path, "source, arrays and facts", "none of them, or another form", _FETCH_AGAIN)
     return manifest
+
+
+def _is_described(array: object) -> bool:
+    kinds = {"dtype": str, "shape": list, "sha256": str}
+    return isinstance(array, dict) and all(isinstance(array.get(name), kind) for name, kind in kinds.items())
 
 
 def read_array(folder: Path, name: str) -> NDArray[Any]:
@@ -197,8 +206,10 @@ def read_array(folder: Path, name: str) -> NDArray[Any]:
         array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError as error:
         raise BadFileError(path, f"the array of {MANIFEST}", "no such file", _FETCH_AGAIN) from error
-    except (ValueError, EOFError) as error:
+    except Exception as error:  # on damaged bytes NumPy raises nearly every kind
         raise BadFileError(path, "a whole .npy file", f"a damaged one ({error})", _FETCH_AGAIN) from error
+    if not isinstance(array, np.ndarray):
+        raise BadFileError(path, "a whole .npy file", "an archive of several", _FETCH_AGAIN)
     if array.dtype.str != described["dtype"] or list(array.shape) != described["shape"]:
         raise BadFileError(
             path,

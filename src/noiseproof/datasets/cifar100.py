@@ -13,7 +13,6 @@ they are. Anything else is compared with what is known of them: all labels in th
 image in its place, and the uncertain ones as a set.
 """
 
-import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +20,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from noiseproof.datasets import archives, cache, download, fingerprint
+from noiseproof.datasets import archives, cache, download, fingerprint, npz_file
 from noiseproof.datasets.cifar100_classes import CLASS_NAMES, FINE_TO_COARSE
 from noiseproof.datasets.cifar_files import Rows, check_range, read_binary, read_python, read_strip
 from noiseproof.datasets.errors import BadFileError, UnavailableError
@@ -180,19 +179,12 @@ def _read_rows(files: Path, batch: Batch, found: Path) -> tuple[Rows, Path]:
 
 def _read_strips(files: Path, batch: Batch) -> Rows:
     path = files / STRIP_LABELS
-    try:
-        with zipfile.ZipFile(path) as members:
-            size = sum(member.file_size for member in members.infolist())
-        if size > MOST_LABEL_BYTES:
-            raise BadFileError(path, f"at most {MOST_LABEL_BYTES} bytes inside", f"{size}")
-        with np.load(path, allow_pickle=False) as labels:
-            fine = np.asarray(labels[f"{batch.name}_y"])
-            class_names = tuple(labels["class_names"].tolist())
-    except (zipfile.BadZipFile, KeyError, EOFError, OSError, ValueError) as error:
-        if isinstance(error, BadFileError):
-            raise
-        raise BadFileError(path, f"an .npz file with {batch.name}_y and class_names", f"{error}") from error
-    if class_names != CLASS_NAMES:
+    expected = f"an .npz file with {batch.name}_y and class_names"
+    labels = npz_file.read(path, MOST_LABEL_BYTES, expected)
+    if not {f"{batch.name}_y", "class_names"} <= labels.keys():
+        raise BadFileError(path, expected, ", ".join(sorted(labels)) or "nothing")
+    fine = labels[f"{batch.name}_y"]
+    if tuple(np.ravel(labels["class_names"]).tolist()) != CLASS_NAMES:
         raise BadFileError(path, "CIFAR-100's 100 class names in their order", "others")
     if fine.shape != (batch.count,) or fine.dtype != np.uint8:
         raise BadFileError(path, f"{batch.count} labels of uint8", f"{fine.dtype} of shape {fine.shape}")

@@ -63,7 +63,8 @@ def read_python(path: Path, count: int, label_keys: tuple[str, ...]) -> Rows:
     content = pickle_reader.read(path)
     data = content.get("data")
     if not isinstance(data, np.ndarray) or data.shape != (count, PIXEL_BYTES):
-        found = f"shape {data.shape}" if isinstance(data, np.ndarray) else f"entries {sorted(content)}"
+        entries = ", ".join(repr(key[:40]) for key in sorted(content)[:10]) or "none"
+        found = f"shape {data.shape}" if isinstance(data, np.ndarray) else f"the entries {entries}"
         raise BadFileError(path, f"'data' of shape {(count, PIXEL_BYTES)}", found, _FETCH_AGAIN)
     labels = [byte_labels(path, content.get(key), count, key) for key in label_keys]
     return Rows(np.stack(labels, axis=1), _from_planes(data))
@@ -76,7 +77,8 @@ def byte_labels(path: Path, values: Any, count: int, what: str) -> NDArray[np.ui
         raise BadFileError(path, f"a list {what!r} of {count} labels", found, _FETCH_AGAIN)
     for position, value in enumerate(values):
         if type(value) is not int or not 0 <= value <= 255:
-            raise BadFileError(path, f"{what!r} to be class numbers", f"{value!r} at position {position}")
+            shown = repr(value) if isinstance(value, int | float | None) else f"a {type(value).__name__}"
+            raise BadFileError(path, f"{what!r} to be class numbers", f"{shown} at position {position}")
     return np.array(values, dtype=np.uint8)
 
 

@@ -12,6 +12,7 @@ are whole numbers, class indices. Without a split column every row is training d
 """
 
 import csv
+import os
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,9 @@ from noiseproof.datasets.decode import IMAGE_SUFFIXES
 from noiseproof.datasets.errors import BadFileError, DataError
 from noiseproof.datasets.labeled_data import SPLITS, LabeledData
 from noiseproof.datasets.registry import PrefixSource, register_prefix
+
+MOST_CLASSES = 100_000
+MOST_DIGITS = 20
 
 
 def read(path: Path, split: str) -> LabeledData:
@@ -49,43 +53,47 @@ def read(path: Path, split: str) -> LabeledData:
 
 def _read_rows(path: Path) -> list[tuple[Path, str, str]]:
     with path.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.DictReader(file, restkey="too many")
+        reader = csv.DictReader(file)
         try:
             columns = reader.fieldnames or []
             if "path" not in columns or "label" not in columns:
-                raise BadFileError(path, "columns path and label on line 1", repr(",".join(columns)))
+                found = repr(",".join(columns[:20])[:200]) + f" ({len(columns)} in all)" * (len(columns) > 20)
+                raise BadFileError(path, "columns path and label on line 1", found)
+            for name in ("path", "label", "split"):
+                if columns.count(name) > 1:
+                    raise BadFileError(path, f"one column {name}", f"{columns.count(name)} of them")
             return [_check_row(path, reader.line_num, row) for row in reader]
         except (csv.Error, UnicodeDecodeError) as error:
             raise BadFileError(path, "UTF-8 CSV text", f"after line {reader.line_num}: {error}") from error
 
 
 def _check_row(path: Path, line: int, row: dict[str, str]) -> tuple[Path, str, str]:
-    if "too many" in row or None in row.values():
+    if None in row or None in row.values():
         raise BadFileError(path, f"as many fields as the header on line {line}", "another number of them")
     file, label, split = row["path"].strip(), row["label"].strip(), row.get("split", "train").strip()
     if not file or not label:
-        raise BadFileError(path, f"a path and a label on line {line}", f"path {file!r}, label {label!r}")
+        shown = f"path {file[:200]!r}, label {label[:200]!r}"
+        raise BadFileError(path, f"a path and a label on line {line}", shown)
     if split not in SPLITS:
-        raise BadFileError(path, f"split {', '.join(SPLITS)} on line {line}", repr(split))
+        raise BadFileError(path, f"split {', '.join(SPLITS)} on line {line}", repr(split[:200]))
     found = path.parent / file  # an absolute path stays as it is
     if found.suffix.lower() not in IMAGE_SUFFIXES:
         raise BadFileError(
-            path, f"a picture on line {line}", repr(file), "known: " + " ".join(sorted(IMAGE_SUFFIXES))
+            path, f"a picture on line {line}", repr(file[:200]), "known: " + " ".join(sorted(IMAGE_SUFFIXES))
         )
-    if not found.is_file():
-        raise BadFileError(path, f"the file of line {line}", f"no file {found}")
+    if not os.path.isfile(found):  # unlike Path.is_file, also answers for a name that is too long to exist
+        raise BadFileError(path, f"the file of line {line}", f"no file {str(found)[:500]}")
     return found, label, split
 
 
 def _classes(path: Path, labels: list[str]) -> tuple[tuple[str, ...], dict[str, int]]:
     names = sorted(set(labels))
     if all(name.isdecimal() for name in names):
-        highest = max(int(name) for name in names)
-        if highest >= 100_000:
-            raise BadFileError(
-                path, "class indices below 100000", str(highest), "use names for other numbers"
-            )
-        return tuple(str(index) for index in range(highest + 1)), {name: int(name) for name in names}
+        highest = max(names, key=lambda name: (len(name) > MOST_DIGITS, int(name[:MOST_DIGITS])))
+        if len(highest) > MOST_DIGITS or int(highest) >= MOST_CLASSES:
+            expected, found = f"class indices below {MOST_CLASSES}", highest[:MOST_DIGITS]
+            raise BadFileError(path, expected, found, "use names for other numbers")
+        return tuple(str(index) for index in range(int(highest) + 1)), {name: int(name) for name in names}
     return tuple(names), {name: index for index, name in enumerate(names)}
 
 

@@ -17,6 +17,9 @@ from noiseproof.datasets import cache
 from noiseproof.datasets.errors import BadFileError, DataError
 from noiseproof.datasets.labeled_data import LabeledData
 
+MOST_DIGITS = 20
+"""Of a label in a list: no more are ever turned into a number."""
+
 
 @dataclass(frozen=True)
 class FileList:
@@ -41,8 +44,8 @@ def read_labelled_lines(path: Path, num_classes: int) -> Iterable[tuple[int, str
     """Yield (line number, file, label) for each line ``FILE LABEL``; a line of another form is an error."""
     for number, line in enumerate(read_lines(path), start=1):
         parts = line.split()
-        if len(parts) != 2 or not parts[1].isdecimal():
-            raise BadFileError(path, f"'FILE LABEL' on line {number}", repr(line))
+        if len(parts) != 2 or not parts[1].isdecimal() or len(parts[1]) > MOST_DIGITS:
+            raise BadFileError(path, f"'FILE LABEL' on line {number}", repr(line[:200]))
         label = int(parts[1])
         if label >= num_classes:
             raise BadFileError(path, f"a label in 0..{num_classes - 1} on line {number}", str(label))
@@ -89,6 +92,10 @@ def write(
 def read(folder: Path, name: str, split: str) -> LabeledData:
     """Read one split of a set filed by :func:`write`."""
     facts = cache.manifest_of(folder)["facts"]
+    for key, kind in (("root", str), ("splits", list), ("class_names", list)):
+        values = facts.get(key)
+        if not isinstance(values, kind) or not all(isinstance(value, str) for value in values):
+            raise BadFileError(folder / cache.MANIFEST, f"facts with {key}", "none, or of another kind")
     if split not in facts["splits"]:
         raise DataError(f"{name} was read in without a {split} split; it has {', '.join(facts['splits'])}")
     root = Path(facts["root"])
@@ -97,7 +104,12 @@ def read(folder: Path, name: str, split: str) -> LabeledData:
             f"{name}: its files lay in {root}, which is gone; "
             f"read it in again with: noiseproof data get {name} --from FOLDER"
         )
-    files = bytes(cache.read_array(folder, f"{split}_files")).decode().split("\n")
+    try:
+        files = bytes(cache.read_array(folder, f"{split}_files")).decode().split("\n")
+    except UnicodeDecodeError as error:
+        raise BadFileError(
+            folder / f"{split}_files.npy", "names in UTF-8", f"other bytes ({error})"
+        ) from error
     return LabeledData(
         name=name,
         split=split,

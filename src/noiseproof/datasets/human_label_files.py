@@ -48,12 +48,15 @@ def read(path: Path) -> dict[str, NDArray[np.int64]]:
         reason = str(error).partition("GLOBAL ")[2].split(" was not", 1)[0]
         found = f"one that names {reason}" if reason else "something else, or a damaged one"
         raise BadFileError(path, "a file of label arrays", found, "use the official file") from None
-    except (RuntimeError, EOFError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except Exception as error:  # on damaged bytes torch raises nearly every kind
         found = f"a damaged one ({str(error)[:200]})"
         raise BadFileError(path, "a whole .pt file", found, "fetch the file again") from error
     if not isinstance(content, dict):
         raise BadFileError(path, "a dictionary of label arrays", type(content).__name__)
-    return {str(key): _as_labels(path, str(key), values) for key, values in content.items()}
+    for key in content:
+        if not isinstance(key, str):
+            raise BadFileError(path, "label arrays by name", f"a key of type {type(key).__name__}")
+    return {key: _as_labels(path, key, values) for key, values in content.items()}
 
 
 def _as_labels(path: Path, key: str, values: object) -> NDArray[np.int64]:
@@ -61,7 +64,7 @@ def _as_labels(path: Path, key: str, values: object) -> NDArray[np.int64]:
         raise BadFileError(path, f"{key!r} to be an array or a list", type(values).__name__)
     try:
         labels = np.asarray(values)
-    except ValueError:  # lists of unequal lengths
+    except (ValueError, RuntimeError, TypeError):  # lists of unequal lengths, or of tensors
         labels = np.empty(0, dtype=object)
     if labels.ndim != 1 or labels.dtype.kind not in "iu":
         raise BadFileError(

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from noiseproof.datasets.errors import BadFileError
 
 MOST_BYTES = 1 << 28  # CIFAR-100's train file, the largest, has 155 MB
+MOST_DIMENSIONS = 4
 
 _RECONSTRUCT = "numpy.core.multiarray _reconstruct"
 _NDARRAY = "numpy ndarray"
@@ -78,8 +79,8 @@ def read(path: Path) -> dict[str, Any]:
         result = _run(path.read_bytes())
     except _Refused as refusal:
         raise BadFileError(path, expected, f"{refusal}", "use the official files") from None
-    except (ValueError, IndexError, KeyError, TypeError, AttributeError, UnicodeDecodeError) as error:
-        found = f"a damaged or truncated one ({error})"
+    except (ValueError, IndexError, KeyError, TypeError, AttributeError) as error:
+        found = f"a damaged or truncated one ({str(error)[:200]})"
         raise BadFileError(path, expected, found, "fetch the file again") from error
     if not isinstance(result, dict):
         raise BadFileError(path, "a dictionary", type(result).__name__, "use the official files")
@@ -106,7 +107,7 @@ def _run(program: bytes) -> object:
             stack.append(memo[argument])
         elif name == "GLOBAL":
             if argument not in _ALLOWED_NAMES:
-                raise _Refused(f"the name {argument!r}")
+                raise _Refused(f"the name {_shown(argument)}")
             stack.append(_Name(argument))
         elif name == "STOP":
             if len(stack) != 1:
@@ -117,6 +118,12 @@ def _run(program: bytes) -> object:
         elif name != "PROTO":
             raise _Refused(f"the instruction {name}")
     raise ValueError("the file ends early")
+
+
+def _shown(value: object) -> str:
+    """A value in a message. What is nested may say itself without end, and a text may be as long as the file."""
+    text = repr(value[:60]) if isinstance(value, str) else type(value).__name__
+    return f"{text} and {len(value) - 60} more" if isinstance(value, str) and len(value) > 60 else text
 
 
 def _down_to_mark(stack: list[Any]) -> list[Any]:
@@ -145,12 +152,19 @@ def _set_items(stack: list[Any]) -> None:
     values = _down_to_mark(stack)
     if not isinstance(stack[-1], dict) or len(values) % 2:
         raise ValueError("keys and values do not pair up")
-    stack[-1].update(zip(values[::2], values[1::2], strict=True))
+    stack[-1].update(zip(map(_key, values[::2]), values[1::2], strict=True))
 
 
 def _set_item(stack: list[Any]) -> None:
     value, key = stack.pop(), stack.pop()
-    stack[-1][key] = value
+    stack[-1][_key(key)] = value
+
+
+def _key(value: Any) -> Any:
+    """A key as it is: text or a number. Tuples of tuples of the same can take for ever to be hashed."""
+    if not isinstance(value, (str, bytes, int)):
+        raise _Refused(f"a key of type {type(value).__name__}")
+    return value
 
 
 def _append_all(stack: list[Any]) -> None:
@@ -185,7 +199,9 @@ def _build(stack: list[Any]) -> None:
         if not (isinstance(dtype, _Dtype) and dtype.is_bytes) or is_fortran is not False:
             raise _Refused("an array that is not of unsigned bytes in C order")
         raw = content.encode("latin-1") if isinstance(content, str) else content
-        if not all(isinstance(size, int) and size >= 0 for size in shape) or math.prod(shape) != len(raw):
+        if len(shape) > MOST_DIMENSIONS or not all(type(size) is int and size >= 0 for size in shape):
+            raise ValueError("an array whose shape is no few whole numbers")
+        if math.prod(shape) != len(raw):
             raise ValueError(f"an array of shape {shape} from {len(raw)} bytes")
         target.values = np.frombuffer(raw, dtype=np.uint8).reshape(shape)
     else:

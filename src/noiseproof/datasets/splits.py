@@ -5,18 +5,18 @@ for, and refused for any other data. Random numbers come from ``numpy.random.Ran
 NumPy has frozen, so a seed gives the same split with every version.
 """
 
-import zipfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from noiseproof.datasets import cache
+from noiseproof.datasets import cache, npz_file
 from noiseproof.datasets.errors import BadFileError, DataError
 from noiseproof.datasets.labeled_data import LabeledData
 
 FORMAT_VERSION = 1
+MOST_BYTES = 1 << 30  # indices of 130 million samples
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,24 +85,22 @@ class Split:
 def load_split(path: Path | str) -> Split:
     """Read a split written by :meth:`Split.save`."""
     path = Path(path)
+    expected, advice = "a split written by Split.save", "draw it again"
+    content = npz_file.read(path, MOST_BYTES, expected, advice)
     try:
-        with np.load(path, allow_pickle=False) as content:
-            version = int(content["format_version"])
-            if version != FORMAT_VERSION:
-                raise BadFileError(path, f"format_version {FORMAT_VERSION}", f"{version}")
-            return Split(
-                train=content["train"],
-                validation=content["validation"],
-                fingerprint=str(content["fingerprint"]),
-                seed=int(content["seed"]),
-            )
-    except FileNotFoundError:
-        raise
-    except (zipfile.BadZipFile, KeyError, EOFError, OSError, ValueError, TypeError) as error:
+        version = int(content["format_version"])
+        if version != FORMAT_VERSION:
+            raise BadFileError(path, f"format_version {FORMAT_VERSION}", f"{version}")
+        return Split(
+            train=content["train"],
+            validation=content["validation"],
+            fingerprint=str(content["fingerprint"]),
+            seed=int(content["seed"]),
+        )
+    except (KeyError, ValueError, TypeError, OverflowError) as error:
         if isinstance(error, BadFileError):
             raise
-        found = f"something else ({error})"
-        raise BadFileError(path, "a split written by Split.save", found, "draw it again") from error
+        raise BadFileError(path, expected, f"something else ({error})", advice) from error
 
 
 def tuning_split(data: LabeledData, *, share: float = 0.1, seed: int = 0, stratified: bool = False) -> Split:

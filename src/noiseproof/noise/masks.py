@@ -118,7 +118,12 @@ class NoisyMasks:
         """
         true_masks, foreground_value = _checked_masks(clean)
         description, arrays = storage.read(
-            path, FORMAT, _DESCRIPTION_TYPES, required={"bits", "kinds"}, optional=set()
+            path,
+            FORMAT,
+            _DESCRIPTION_TYPES,
+            required={"bits", "kinds"},
+            optional=set(),
+            most_bytes=true_masks.size // 8 + 8 * len(true_masks),
         )
         expected, found = description["clean_fingerprint"], mask_fingerprint(true_masks)
         if expected != found:

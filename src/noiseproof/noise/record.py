@@ -15,6 +15,11 @@ from noiseproof.noise.checks import Labels, checked_labels
 from noiseproof.noise.storage import FilePath
 
 FORMAT = "noisy labels"
+MOST_ANNOTATORS = 1_000
+"""A file with answers of more is taken for a hostile one."""
+
+MOST_CLASSES = 100_000
+"""Likewise a file that states more classes: a transition matrix of them would fill any memory."""
 
 
 def fingerprint(labels: ArrayLike) -> str:
@@ -170,7 +175,12 @@ generator='exact-published')
         """
         true_labels = checked_labels(clean, name="clean")
         description, arrays = storage.read(
-            path, FORMAT, _DESCRIPTION_TYPES, required={"labels"}, optional={"outside", "answers"}
+            path,
+            FORMAT,
+            _DESCRIPTION_TYPES,
+            required={"labels"},
+            optional={"outside", "answers"},
+            most_bytes=true_labels.nbytes * (2 + MOST_ANNOTATORS),
         )
         expected, found = description["clean_fingerprint"], fingerprint(true_labels)
         if expected != found:
@@ -180,6 +190,10 @@ generator='exact-published')
             )
         count, num_classes = true_labels.size, description["num_classes"]
         labels = storage.checked_array(path, arrays, "labels", np.int64, (count,))
+        if num_classes > MOST_CLASSES:
+            raise ValueError(
+                f"{path} is damaged: it states {num_classes} classes; {MOST_CLASSES} are the most"
+            )
         if labels.min() < 0 or max(labels.max(), true_labels.max()) >= num_classes:
             raise ValueError(f"{path} is damaged: it states {num_classes} classes, and labels go beyond them")
         if fingerprint(labels) != description["labels_fingerprint"]:

@@ -4,8 +4,6 @@ import contextlib
 import json
 import os
 import secrets
-import zipfile
-import zlib
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
@@ -17,8 +15,8 @@ from numpy.typing import NDArray
 VERSION = 1
 DESCRIPTION = "description"
 
-UNREADABLE = (ValueError, OSError, EOFError, KeyError, NotImplementedError, zipfile.BadZipFile, zlib.error)
-"""What NumPy's and the zip reader raise on a file that is damaged, cut short or something else."""
+MOST_DESCRIPTION_BYTES = 1 << 20
+"""Far more than any description takes."""
 
 FilePath = str | PathLike[str]
 
@@ -52,7 +50,12 @@ def write(
 
 
 def read(
-    path: FilePath, form: str, types: Mapping[str, Any], required: set[str], optional: set[str]
+    path: FilePath,
+    form: str,
+    types: Mapping[str, Any],
+    required: set[str],
+    optional: set[str],
+    most_bytes: int,
 ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Read what :func:`write` wrote: the description and the arrays.
 
@@ -62,23 +65,25 @@ def read(
         types: The entries its description must have, with their types.
         required: The arrays it must hold.
         optional: The arrays it may hold.
+        most_bytes: What its arrays can take; a file that would unpack to more is refused before it does.
 
     Raises:
         FileNotFoundError: There is no such file.
         ValueError: It cannot be read or states another format; an entry or an array lacks or is unknown.
     """
-    arrays = _arrays(path, form, required, optional)
+    arrays = _arrays(path, form, required, optional, most_bytes + MOST_DESCRIPTION_BYTES)
     try:
         description = json.loads(str(arrays.pop(DESCRIPTION)))
         stated = description["format"], description["version"]
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise ValueError(f"{path} is damaged: its description cannot be read ({error})") from error
     if stated != (form, VERSION):
         raise ValueError(
             f"{path} must hold {form!r}, version {VERSION}, got {stated[0]!r}, version {stated[1]}"
         )
     for name, expected in types.items():
-        if name not in description or not isinstance(description[name], expected):
+        value = description.get(name, ...)
+        if isinstance(value, bool) or not isinstance(value, expected):
             raise ValueError(f"{path} is damaged: its description lacks a valid {name}")
     return description, arrays
 
@@ -103,22 +108,33 @@ def checked_array(
     return array
 
 
-def _arrays(path: FilePath, form: str, required: set[str], optional: set[str]) -> dict[str, NDArray[Any]]:
+def _arrays(
+    path: FilePath, form: str, required: set[str], optional: set[str], most_bytes: int
+) -> dict[str, NDArray[Any]]:
     needed = {DESCRIPTION, *required}
     try:
         archive = np.load(path, allow_pickle=False)
         if not isinstance(archive, np.lib.npyio.NpzFile):
             raise ValueError("it holds one bare array")
         with archive:
+            # No more than the sizes that it states is ever unpacked.
+            size = sum(member.file_size for member in archive.zip.infolist()) if archive.zip else 0
+            if size > most_bytes:
+                raise ValueError(
+                    f"it would unpack to {size} bytes, and {most_bytes} are the most there can be"
+                )
             names = set(archive.files)
             if missing := needed - names:
                 raise ValueError(f"there is no {', '.join(sorted(missing))} in it")
             if unknown := names - needed - optional:
                 raise ValueError(f"it holds unknown entries: {', '.join(sorted(unknown))}")
-            return {name: archive[name] for name in archive.files}
+            arrays = {name: archive[name] for name in archive.files}
+            if strangers := [name for name, array in arrays.items() if not isinstance(array, np.ndarray)]:
+                raise ValueError(f"{', '.join(sorted(strangers))} in it is no array")
+            return arrays
     except FileNotFoundError:
         raise
-    except UNREADABLE as error:
+    except Exception as error:  # on damaged bytes NumPy and the zip reader raise nearly every kind
         raise ValueError(f"{path} is not a readable file of {form}: {error}") from error
 
 

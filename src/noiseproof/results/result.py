@@ -257,9 +257,13 @@ def _marginals(values: Sequence[float] | None) -> tuple[float, ...] | None:
 
 def _number(value: Any) -> float | None:
     """A finite number, or None for whatever else stands there."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return float(value)
+    try:
+        number = float(value)
+    except OverflowError:  # a whole number of more than 308 digits
+        return None
+    return number if math.isfinite(number) else None
 
 
 def _rounded(value: float | None, digits: int) -> float | None:

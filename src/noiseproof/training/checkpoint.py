@@ -3,7 +3,6 @@
 import hashlib
 import io
 import os
-import pickle
 from pathlib import Path
 from typing import Any
 
@@ -56,9 +55,16 @@ def load(path: Path, device: torch.device) -> dict[str, Any]:
     if hashlib.sha256(payload).digest() != content[len(MAGIC) : header]:
         raise BadCheckpointError(f"{path} is damaged: its checksum is not the one it was written with")
     try:
-        state: dict[str, Any] = torch.load(io.BytesIO(payload), map_location=device, weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
+        state = torch.load(io.BytesIO(payload), map_location=device, weights_only=True)
+    except (
+        Exception
+    ) as error:  # a checksum can be forged, and on strange bytes torch raises nearly every kind
         raise BadCheckpointError(f"{path} holds what no checkpoint of noiseproof holds: {error}") from error
+    if not isinstance(state, dict):
+        raise BadCheckpointError(
+            f"{path} holds what no checkpoint of noiseproof holds: expected a dictionary, found a value of type "
+            f"{type(state).__name__}"
+        )
     return state
 
 

@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from noiseproof.datasets import BadFileError, npz_file
 from noiseproof.noise.masks import KINDS
 from noiseproof.training import dice
 from noiseproof.training.data import test_batches
@@ -22,6 +23,7 @@ from noiseproof.training.stepwise import evaluation_batch
 FILE_NAME = "examples.npz"
 OF_EACH_KIND = 2
 BEST_AND_WORST = 3
+MOST_BYTES = 1 << 28  # a dozen pictures of 1000×1000 take an eighth of it
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,10 +59,32 @@ class Examples:
 
 
 def load_examples(path: Path) -> Examples:
-    """Read what :meth:`Examples.save` wrote."""
-    with np.load(path, allow_pickle=False) as content:
-        arrays = {name: content[name] for name in content.files if name != "kind"}
-        return Examples(kind=tuple(str(each) for each in content["kind"]), **arrays)
+    """Read what :meth:`Examples.save` wrote.
+
+    Raises:
+        BadFileError: the file is damaged, or no such file.
+    """
+    arrays = npz_file.read(path, MOST_BYTES, "the examples of a run", "train the run again")
+    forms = {name: f"{array.dtype.kind}{array.ndim}" for name, array in sorted(arrays.items())}
+    lengths = {array.shape[:1] for array in arrays.values()}
+    pictures = {arrays[name].shape[:3] for name in _OF_PIXELS if name in arrays}
+    if forms != _FORMS or len(lengths) > 1 or len(pictures) > 1:
+        shapes = ", ".join(f"{name} {array.dtype}{array.shape}" for name, array in arrays.items())
+        raise BadFileError(path, "pictures with three masks each", shapes or "nothing", "train the run again")
+    kind = tuple(str(each) for each in arrays.pop("kind"))
+    return Examples(kind=kind, **arrays)
+
+
+_OF_PIXELS = ("images", "true", "given", "predicted")
+_FORMS = {
+    "dice": "f1",
+    "given": "u3",
+    "images": "u4",
+    "index": "i1",
+    "kind": "U1",
+    "predicted": "u3",
+    "true": "u3",
+}
 
 
 def choose_examples(run: Run) -> Examples:

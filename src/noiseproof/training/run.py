@@ -276,10 +276,16 @@ class Run:
     def restore(self, path: Path) -> None:
         """Continue from a checkpoint of the same config."""
         state = checkpoint.load(path, self.device)
-        if state["config_hash"] != self.config.hash:
+        if state.get("config_hash") != self.config.hash:
             raise checkpoint.BadCheckpointError(
-                f"{path} belongs to another config ({state['config_hash']}, this one is {self.config.hash})"
+                f"{path} belongs to another config ({state.get('config_hash')}, this one is {self.config.hash})"
             )
+        try:
+            self._take(state)
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError, RuntimeError) as error:
+            raise checkpoint.BadCheckpointError(f"{path} does not fit this run: {error!r}") from error
+
+    def _take(self, state: dict[str, Any]) -> None:
         self.model.load_state_dict(state["model"])
         self.loss.load_state_dict(state.get("loss", {}), strict=False)
         ours = [{k: v for k, v in group.items() if k != "params"} for group in self.optimizer.param_groups]

@@ -1,0 +1,324 @@
+"""Every reader of files as a fuzz target: bytes go in; an answer or one of our own errors must come out.
+
+An error counts as ours when its class is one that the target names and a ``raise`` statement of noiseproof raised
+it: a ``ValueError`` that escaped from a library is a defect, however fitting its class.
+"""
+
+import contextlib
+import linecache
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import wrapping
+
+CLEAN = np.array([0, 1, 2, 1])
+"""The true labels that noise files of the corpus belong to."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """One reader.
+
+    Attributes:
+        name: of the target and its corpus.
+        read: feeds bytes to the reader, with a folder to write them in.
+        modules: the reader's own modules, whose lines are counted.
+        errors: names of the classes that it may raise.
+    """
+
+    name: str
+    read: Callable[[bytes, Path], object]
+    modules: tuple[str, ...]
+    errors: tuple[str, ...] = ("BadFileError",)
+
+
+class NotOurOwnError(Exception):
+    """What a reader raised is not an error of noiseproof's own."""
+
+
+def run(target: Target, content: bytes, folder: Path) -> None:
+    """Feed bytes to a reader.
+
+    Raises:
+        NotOurOwnError: it raised what it should not; the message says what and where.
+    """
+    try:
+        target.read(content, folder)
+    except Exception as error:
+        if type(error).__name__ not in target.errors or not _raised_by_us(error):
+            raise NotOurOwnError(f"{type(error).__name__} at {place_of(error)}: {error}"[:400]) from error
+
+
+def place_of(error: BaseException) -> str:
+    """Where an error was raised, and the last place in noiseproof on the way there."""
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = [frame for frame in frames if "noiseproof" in Path(frame.filename).parts]
+    places = [f"{Path(frame.filename).name}:{frame.name}" for frame in [frames[-1], *ours[-1:]]]
+    return " from ".join(dict.fromkeys(places))
+
+
+def _raised_by_us(error: BaseException) -> bool:
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    is_ours = "noiseproof" in Path(last.filename).parts
+    return is_ours and linecache.getline(last.filename, last.lineno or 0).strip().startswith("raise")
+
+
+def _file(folder: Path, name: str, content: bytes) -> Path:
+    path = folder / name
+    path.write_bytes(content)
+    return path
+
+
+def _cifar_pickle(content: bytes, folder: Path) -> object:
+    from noiseproof.datasets.cifar_files import read_python
+
+    return read_python(_file(folder, "data_batch_1", content), 1, ("labels",))
+
+
+def _idx(content: bytes, folder: Path) -> object:
+    from noiseproof.datasets import idx
+
+    if content[:2] == b"\x1f\x8b":
+        return idx.read(_file(folder, "raw.gz", content), (2, 3, 3))
+    packed = _file(folder, "packed.gz", wrapping.gzipped(content))
+    try:
+        idx.read(packed, (2, 3, 3))
+    finally:
+        idx.read(_file(folder, "plain", content), (2, 3, 3))
+    return None
+
+
+def _archive(content: bytes, folder: Path) -> object:
+    import shutil
+
+    from noiseproof.datasets.archives import unpack
+
+    into = folder / "unpacked"
+    shutil.rmtree(into, ignore_errors=True)
+    into.mkdir()
+    packed = content if content[:2] == b"\x1f\x8b" else wrapping.gzipped(content)
+    archive = _file(folder, "a.tar.gz", packed)
+    try:
+        return unpack(archive, {"a.bin", "b.bin"}, into, most_members=20, most_bytes=1 << 20)
+    finally:
+        written = {path.relative_to(folder).as_posix() for path in folder.rglob("*")}
+        strange = written - {"a.tar.gz", "unpacked", "unpacked/a.bin", "unpacked/b.bin"}
+        if strange or any(path.is_symlink() for path in into.iterdir()):
+            raise AssertionError(f"the archive wrote {strange} or a link")
+
+
+def _sheet(content: bytes, folder: Path) -> object:
+    from noiseproof.datasets.cifar_files import read_strip
+
+    return read_strip(_file(folder, "strip.png", wrapping.with_right_checksums(content)), 1)
+
+
+def _picture(content: bytes, folder: Path) -> object:
+    from noiseproof.datasets import decode
+
+    decode.MAX_PIXELS = 1 << 20  # time goes into readers, not into pixels
+    path = _file(folder, "picture.jpg", wrapping.with_right_checksums(content))
+    random = np.random.default_rng(0)
+    fit: decode.Fit = decode.CentreAfterResize(12, 8) if len(content) % 2 else decode.RandomWindow(8)
+    try:
+        decode.decode_mask(path)
+    except decode.BadFileError:
+        if decode.image_size(path)[0] < 1:
+            raise AssertionError("a picture without pixels") from None
+    pixels = fit.read(path, random)
+    if pixels.shape != fit.shape or pixels.dtype != np.uint8:
+        raise AssertionError(f"{pixels.dtype} of shape {pixels.shape}")
+    return pixels
+
+
+def _csv(content: bytes, folder: Path) -> object:
+    from noiseproof.datasets import csv_file
+
+    for name in ("1.png", "2.jpg"):
+        (folder / name).touch()
+    return csv_file.read(_file(folder, "list.csv", content), "train")
+
+
+def _file_list(content: bytes, folder: Path) -> object:
+    from noiseproof.datasets import file_lists
+
+    return list(file_lists.read_labelled_lines(_file(folder, "list.txt", content), 14))
+
+
+def _noise(content: bytes, folder: Path) -> object:
+    from noiseproof.noise import NoisyLabels
+
+    return NoisyLabels.load(_file(folder, "noise.npz", _noise_file(content)), clean=CLEAN)
+
+
+def _noise_file(content: bytes) -> bytes:
+    if content.startswith(b"PK"):
+        return content
+    description, *arrays = content.split(wrapping.SEPARATOR)
+    names = ("labels.npy", "outside.npy", "answers.npy", "more.npy")
+    if arrays:
+        stated = wrapping.labels_fingerprint(arrays[0]).encode()
+        description = description.replace(b"$LABELS", stated)
+    entries = {"description.npy": wrapping.as_npy(description)}
+    return wrapping.zipped(entries | dict(zip(names, arrays, strict=False)))
+
+
+def _split(content: bytes, folder: Path) -> object:
+    from noiseproof.datasets.splits import load_split
+    from noiseproof.training.examples import load_examples
+
+    first = content[:1]
+    if content.startswith(b"PK"):
+        return load_split(_file(folder, "split.npz", content))
+    names = (
+        ("kind", "index", "images", "true", "given", "predicted", "dice")
+        if first == b"e"
+        else ("format_version", "train", "validation", "fingerprint", "seed")
+    )
+    parts = map(wrapping.as_npy, content[1:].split(wrapping.SEPARATOR))
+    entries = {f"{name}.npy": part for name, part in zip(names, parts, strict=False)}
+    path = _file(folder, "split.npz", wrapping.zipped(entries))
+    return load_examples(path) if first == b"e" else load_split(path)
+
+
+def _cache(content: bytes, folder: Path) -> object:
+    from noiseproof.datasets import cache, file_lists
+
+    manifest, _, array = content.partition(wrapping.SEPARATOR)
+    _file(folder, "manifest.json", manifest.replace(b"$ROOT", str(folder).encode()))
+    _file(folder, "train_labels.npy", array)
+    _file(folder, "train_files.npy", wrapping.npy(np.frombuffer(b"1.png\n2.jpg", dtype=np.uint8)))
+    cache.read_array(folder, "train_labels")
+    return file_lists.read(folder, "mine", "train")
+
+
+def _human(content: bytes, folder: Path) -> object:
+    from noiseproof.datasets import human_label_files
+    from noiseproof.noise import human
+
+    packed = content if content.startswith(b"PK") else wrapping.torch_archive(content)
+    path = _file(folder, "labels.pt", packed)
+    with contextlib.suppress(human_label_files.BadFileError):
+        human_label_files.read(path)
+    return human.from_file(path, "worse_label", CLEAN)
+
+
+def _checkpoint(content: bytes, folder: Path) -> object:
+    import torch
+
+    from noiseproof.training import checkpoint
+
+    path = _file(folder, "checkpoint.pt", wrapping.checkpoint(content))
+    state = checkpoint.load(path, torch.device("cpu"))
+    if not isinstance(state, dict):
+        raise AssertionError(f"a {type(state).__name__}")
+    return state
+
+
+def _weights(content: bytes, folder: Path, name: str) -> object:
+    import torch
+
+    from noiseproof import models
+
+    network = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Linear(4, 2))
+    return models.load_weights(network, _file(folder, name, content), partial=True)
+
+
+def _torch_weights(content: bytes, folder: Path) -> object:
+    legacy = content.startswith((b"PK", b"\x8a\nl\xfc"))
+    return _weights(content if legacy else wrapping.torch_archive(content, 4), folder, "weights.pth")
+
+
+def _safetensors(content: bytes, folder: Path) -> object:
+    packed = wrapping.safetensors(content) if content[:1] == b"{" else content
+    return _weights(packed, folder, "weights.safetensors")
+
+
+def _recipe(content: bytes, folder: Path) -> object:
+    from noiseproof.training.config import resolve
+
+    config = resolve("digits", recipe=str(_file(folder, "mine.toml", content)))
+    return config.run_id, [config.learning_rate_at(epoch) for epoch in (0, config.epochs // 2)]
+
+
+def _grid(content: bytes, folder: Path) -> object:
+    from noiseproof import grids
+
+    grid = grids.load(str(_file(folder, "mine.toml", content)))
+    count = len(grid.methods) * len(grid.noises) * len(grid.seeds)
+    return grid.cells() if count < 20 else None
+
+
+def _records(content: bytes, folder: Path) -> object:
+    from noiseproof.results.records_file import read_records, write_results
+
+    found = read_records(_file(folder, "table.jsonl", content))
+    again = folder / "again.jsonl"
+    again.unlink(missing_ok=True)
+    write_results(again, found)
+    return read_records(again)
+
+
+_trained: dict[Path, bool] = {}
+
+
+def _trained_model(content: bytes, folder: Path) -> object:
+    from noiseproof import models
+    from noiseproof.training.predict import load_trained
+
+    if folder not in _trained:
+        models.save_weights(
+            models.create("mlp", 2, in_channels=1, image_size=(8, 8), hidden=(4,)),
+            folder / "weights.safetensors",
+        )
+        _trained[folder] = True
+    _file(folder, "model.json", content)
+    return load_trained(folder)
+
+
+def _store(content: bytes, folder: Path) -> object:
+    from noiseproof.training.store import Store
+
+    for old in folder.glob("runs.sqlite*"):
+        old.unlink()
+    _file(folder, "runs.sqlite", content)
+    with Store(folder) as store:
+        return [store.get(run.id) for run in store.runs()]
+
+
+_DATA = ("BadFileError", "DataError")
+_STORE = ("StoreError", "DamagedStoreError", "NewerStoreError")
+TARGETS = {
+    target.name: target
+    for target in (
+        Target("cifar-pickle", _cifar_pickle, ("datasets/pickle_reader.py", "datasets/cifar_files.py")),
+        Target("idx", _idx, ("datasets/idx.py",)),
+        Target("archive", _archive, ("datasets/archives.py",)),
+        Target("sheet", _sheet, ("datasets/cifar_files.py",)),
+        Target("picture", _picture, ("datasets/decode.py",)),
+        Target("csv", _csv, ("datasets/csv_file.py",), _DATA),
+        Target("file-list", _file_list, ("datasets/file_lists.py",), _DATA),
+        Target("noise", _noise, ("noise/storage.py", "noise/record.py"), ("ValueError",)),
+        Target("split", _split, ("datasets/splits.py", "training/examples.py")),
+        Target("cache", _cache, ("datasets/cache.py", "datasets/file_lists.py"), (*_DATA, "ValueError")),
+        Target("human", _human, ("datasets/human_label_files.py", "noise/human.py"), ("ValueError",)),
+        Target("checkpoint", _checkpoint, ("training/checkpoint.py",), ("BadCheckpointError",)),
+        Target(
+            "torch-weights",
+            _torch_weights,
+            ("models/weight_files.py", "models/weights.py"),
+            ("WeightsError",),
+        ),
+        Target(
+            "safetensors", _safetensors, ("models/weight_files.py", "models/weights.py"), ("WeightsError",)
+        ),
+        Target("recipe", _recipe, ("training/config.py",), ("ValueError", "TypeError", "UnknownDataError")),
+        Target("grid", _grid, ("grids/files.py", "grids/grid.py", "grids/checks.py"), ("ValueError",)),
+        Target("records", _records, ("results/records_file.py", "results/result.py"), ("ValueError",)),
+        Target("trained-model", _trained_model, ("training/predict.py",), ("ValueError", "WeightsError")),
+        Target("store", _store, ("training/store_file.py", "training/store.py"), _STORE),
+    )
+}
