@@ -70,11 +70,16 @@ def _visible(folder: Path) -> list[Path]:
     return sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
 
 
-def _pictures(folder: Path) -> Iterator[Path]:
+def _pictures(folder: Path, above: tuple[Path, ...] = ()) -> Iterator[Path]:
     """Yield the pictures of a folder and below; any other file is an error, lest it be left out unseen."""
+    above = (*above, folder.resolve())
     for entry in _visible(folder):
         if entry.is_dir():
-            yield from _pictures(entry)
+            if entry.is_symlink() and entry.resolve() in above:
+                raise BadFileError(
+                    entry, "a picture or a folder", "a link to a folder it stands in", "remove it"
+                )
+            yield from _pictures(entry, above)
         elif entry.suffix.lower() in IMAGE_SUFFIXES:
             yield entry
         elif entry.name.lower() not in _NOT_PICTURES:
@@ -84,6 +89,11 @@ def _pictures(folder: Path) -> Iterator[Path]:
 
 def _class_folders(root: Path) -> list[str]:
     names = [entry.name for entry in _visible(root) if entry.is_dir()]
+    for name in names:
+        if not name.isprintable() and any("\ud800" <= letter <= "\udfff" for letter in name):
+            raise BadFileError(
+                root / name, "a class whose name is text", "bytes that are no UTF-8", "rename it"
+            )
     if not names:
         raise DataError(f"folder:{root}: expected a sub-folder for each class, found none")
     return names
@@ -165,9 +175,11 @@ def _mask_classes(path: Path, masks: NDArray[np.uint8], files: list[Path]) -> tu
     listed = path / "classes.txt"
     names: tuple[str, ...] = ()
     if listed.is_file():
-        names = tuple(
-            line.strip() for line in listed.read_text(encoding="utf-8-sig").split("\n") if line.strip()
-        )
+        try:
+            lines = listed.read_text(encoding="utf-8-sig").split("\n")
+        except UnicodeDecodeError as error:
+            raise BadFileError(listed, "class names in UTF-8", f"other bytes ({error})") from error
+        names = tuple(line.strip() for line in lines if line.strip())
     present = np.unique(masks)
     if set(present.tolist()) <= {0, 255}:
         return names if len(names) == 2 else ("background", "foreground")

@@ -4,11 +4,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from noiseproof.losses.checks import unknown
+from noiseproof.losses.checks import shown, unknown
 from noiseproof.noise import parse_name
 
 if TYPE_CHECKING:
     from noiseproof.grids.grid import Grid, Method
+
+MOST_CELLS = 100_000
+"""Runs of a grid; with more it is taken for a slip, or for a file that means harm."""
 
 
 def check_grid(grid: "Grid") -> None:
@@ -21,12 +24,17 @@ def check_grid(grid: "Grid") -> None:
     for what in ("methods", "noises", "seeds"):
         if not getattr(grid, what):
             raise ValueError(f"grid {grid.name}: expected at least one of its {what}, got none")
+    if (count := len(grid.methods) * len(grid.noises) * len(grid.seeds)) > MOST_CELLS:
+        raise ValueError(f"grid {grid.name}: expected at most {MOST_CELLS} runs, got {count}")
+    for noise in grid.noises:
+        if not isinstance(noise, str):
+            raise ValueError(f"grid {grid.name}: expected noises that are texts, got {shown(noise)}")
+    for seed in grid.seeds:
+        if isinstance(seed, bool) or not isinstance(seed, int):
+            raise ValueError(f"grid {grid.name}: expected seeds that are whole numbers, got {shown(seed)}")
     _no_doubles(grid, "methods", [method.label for method in grid.methods])
     _no_doubles(grid, "noises", [str(parse_name(noise)) for noise in grid.noises])
     _no_doubles(grid, "seeds", grid.seeds)
-    for seed in grid.seeds:
-        if isinstance(seed, bool) or not isinstance(seed, int):
-            raise ValueError(f"grid {grid.name}: expected seeds that are whole numbers, got {seed!r}")
     for method in grid.methods:
         place = f"grid {grid.name}, method {method.label!r}"
         if not method.label.strip() or "," in method.label:
@@ -95,7 +103,9 @@ def _not_there(grid: "Grid", what: str, name: str, known: Sequence[str]) -> str:
 
 
 def _no_doubles(grid: "Grid", what: str, values: Sequence[object]) -> None:
-    folded = [value.casefold() if isinstance(value, str) else value for value in values]
-    for place, value in enumerate(folded):
-        if value in folded[:place]:
-            raise ValueError(f"grid {grid.name}: {values[place]!r} stands twice among its {what}")
+    seen = set()
+    for value in values:
+        folded = value.casefold() if isinstance(value, str) else value
+        if folded in seen:
+            raise ValueError(f"grid {grid.name}: {shown(value)} stands twice among its {what}")
+        seen.add(folded)

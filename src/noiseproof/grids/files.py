@@ -1,6 +1,7 @@
 """Grids as TOML files: the package's own by name, a user's by path."""
 
 import itertools
+import math
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -8,8 +9,9 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from noiseproof.grids.checks import MOST_CELLS
 from noiseproof.grids.grid import Grid, Method, merged
-from noiseproof.losses.checks import unknown
+from noiseproof.losses.checks import shown, unknown
 
 _KEYS = (
     "title",
@@ -24,6 +26,7 @@ _KEYS = (
     "methods",
 )
 _FOR_EACH = "for_each"
+MOST_BYTES = 1 << 20
 
 
 def names() -> tuple[str, ...]:
@@ -55,6 +58,8 @@ def load(name_or_path: str) -> Grid:
     if text.endswith(".toml"):
         path = Path(text)
         try:
+            if path.stat().st_size > MOST_BYTES:
+                raise ValueError(f"grid: expected at most {MOST_BYTES} bytes, {text!r} has more")
             content = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", None) or error
@@ -71,7 +76,7 @@ def parsed(content: str, name: str) -> Grid:
     """Make a grid of the text of a TOML file."""
     try:
         values = tomllib.loads(content)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # also a number of too many digits, and lists without end
         raise ValueError(f"grid {name}: not TOML: {error}") from error
     for key in values:
         if key not in _KEYS:
@@ -86,12 +91,19 @@ def parsed(content: str, name: str) -> Grid:
         ("methods", list, "a list of tables, [[methods]]"),
         ("settings", dict, "a table"),
         ("columns", dict, "a table"),
+        ("published", str, "a text"),
+        ("recipe", str, "a text"),
     ):
         if key in values and not isinstance(values[key], kind):
-            raise ValueError(f"grid {name}: expected {key} to be {words}, got {values[key]!r}")
+            raise ValueError(f"grid {name}: expected {key} to be {words}, got {shown(values[key])}")
+    for noise, column in values.get("columns", {}).items():
+        if not isinstance(column, str):
+            raise ValueError(
+                f"grid {name}: expected the column of {noise!r} to be a text, got {shown(column)}"
+            )
     return Grid(
         name=name,
-        title=str(values.get("title", name)),
+        title=str(values.get("title", name))[:500],
         dataset=values["dataset"],
         kind=str(values.get("kind", "table")),
         methods=tuple(
@@ -111,14 +123,18 @@ def parsed(content: str, name: str) -> Grid:
 def _methods(values: Any, place: str) -> Iterator[Method]:
     """The method that a table describes, or one for each combination of the values under ``for_each``."""
     if not isinstance(values, Mapping):
-        raise ValueError(f"{place}: expected a table with label and loss, got {values!r}")
+        raise ValueError(f"{place}: expected a table with label and loss, got {shown(values)}")
     settings = dict(values)
     ranges = settings.pop(_FOR_EACH, {})
     for key in ("label", "loss"):
         if not isinstance(settings.get(key), str):
-            raise ValueError(f"{place}: expected {key} to be a text, got {settings.get(key)!r}")
+            raise ValueError(f"{place}: expected {key} to be a text, got {shown(settings.get(key))}")
     label, loss = settings.pop("label"), settings.pop("loss")
     paths = list(_flat(ranges, place))
+    if (count := math.prod(len(each) for _, each in paths)) > MOST_CELLS:
+        raise ValueError(
+            f"{place}: expected at most {MOST_CELLS} combinations under {_FOR_EACH}, got {shown(count)}"
+        )
     for values_of_one in itertools.product(*(each for _, each in paths)):
         chosen = [(keys, value) for (keys, _), value in zip(paths, values_of_one, strict=True)]
         extra = merged(*(_nested(keys, value) for keys, value in chosen))
@@ -131,7 +147,7 @@ def _flat(
 ) -> Iterator[tuple[tuple[str, ...], list[Any]]]:
     """Every list under ``for_each`` with the keys that lead to it."""
     if not isinstance(ranges, Mapping):
-        raise ValueError(f"{place}: expected {_FOR_EACH} to be a table of lists, got {ranges!r}")
+        raise ValueError(f"{place}: expected {_FOR_EACH} to be a table of lists, got {shown(ranges)}")
     for key, value in ranges.items():
         if isinstance(value, list) and value:
             yield (*above, key), value

@@ -91,6 +91,8 @@ def record(name: str) -> LossRecord:
     >>> record("apl").formula
     'α·NCE + β·RCE'
     """
+    if not isinstance(name, str):
+        raise TypeError(f"loss: expected a text, got {checks.shown(name)} of type {type(name).__name__}")
     key = name.lower()
     key = _ALIASES.get(key, key)
     if key not in _RECORDS:

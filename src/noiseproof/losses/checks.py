@@ -1,20 +1,22 @@
 """Checks of arguments: each error says which argument, what was expected and what came."""
 
 import difflib
-import math
+import sys
 from collections.abc import Iterable
 from typing import Literal
 
 Reduction = Literal["mean", "sum", "none"]
 REDUCTIONS = ("mean", "sum", "none")
+LARGEST_FLOAT = sys.float_info.max
 
 
 def number(name: str, value: object) -> float:
     """Return ``value`` as a finite float, or say why it is not one."""
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"{name}: expected a number, got {value!r} of type {type(value).__name__}")
-    if not -math.inf < value < math.inf:  # math.isfinite, in a form that torch.compile can follow
-        raise ValueError(f"{name}: expected a finite number, got {value!r}")
+        raise TypeError(f"{name}: expected a number, got {shown(value)} of type {type(value).__name__}")
+    # math.isfinite, in a form that torch.compile can follow; a whole number may be too large for a float.
+    if not -LARGEST_FLOAT <= value <= LARGEST_FLOAT:
+        raise ValueError(f"{name}: expected a finite number, got {shown(value)}")
     return float(value)
 
 
@@ -50,10 +52,22 @@ def probability_floor(name: str, value: float) -> float:
 def positive_integer(name: str, value: int) -> int:
     """Return ``value`` if it is an integer of at least one."""
     if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name}: expected an integer, got {value!r} of type {type(value).__name__}")
+        raise TypeError(f"{name}: expected an integer, got {shown(value)} of type {type(value).__name__}")
     if value < 1:
-        raise ValueError(f"{name}: expected an integer >= 1, got {value!r}")
+        raise ValueError(f"{name}: expected an integer >= 1, got {shown(value)}")
     return value
+
+
+def shown(value: object) -> str:
+    """A value in a message, cut where it is long.
+
+    >>> shown(-1.0), shown("x" * 1000)[-12:], shown(1 << 100_000)
+    ('-1.0', 'xxxxxxxxxxx…', 'an integer of 100001 bits')
+    """
+    if isinstance(value, int) and value.bit_length() > 1000:
+        return f"an integer of {value.bit_length()} bits"
+    text = repr(value)
+    return text if len(text) <= 200 else f"{text[:200]}…"
 
 
 def reduction(value: str) -> None:
@@ -69,6 +83,6 @@ def unknown(argument: str, value: object, known: Iterable[str]) -> str:
     "loss: unknown name 'anlce'; did you mean 'anl-ce'? Known: anl-ce, ce"
     """
     names = sorted(known)
-    nearest = difflib.get_close_matches(str(value).lower(), names, n=1, cutoff=0.5)
+    nearest = difflib.get_close_matches(str(value)[:100].lower(), names, n=1, cutoff=0.5)
     suggestion = f"; did you mean {nearest[0]!r}?" if nearest else "."
-    return f"{argument}: unknown name {value!r}{suggestion} Known: {', '.join(names)}"
+    return f"{argument}: unknown name {shown(value)}{suggestion} Known: {', '.join(names)}"

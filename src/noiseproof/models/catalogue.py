@@ -106,6 +106,8 @@ def record(name: str) -> ModelRecord:
     Traceback (most recent call last):
     ValueError: model: unknown name 'resnet-34'; did you mean 'resnet34'? Known: cnn8, ...
     """
+    if not isinstance(name, str):
+        raise TypeError(f"model: expected a text, got {name!r} of type {type(name).__name__}")
     if name.startswith(timm_models.PREFIX):
         return _timm_record(name)
     key = name.lower()

@@ -69,7 +69,11 @@ def read_records(path: Path) -> list[Result]:
 def _lines(path: Path) -> list[tuple[str, str, Result]]:
     """Config hash, text and result of each line."""
     found = []
-    for number, text in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
+    try:
+        content = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: expected UTF-8 text, found other bytes ({error})") from error
+    for number, text in enumerate(content.split("\n"), 1):
         if not text.strip():
             continue
         try:
@@ -77,7 +81,7 @@ def _lines(path: Path) -> list[tuple[str, str, Result]]:
             if not isinstance(data, dict):
                 raise ValueError(f"expected a JSON object, got a {type(data).__name__}")
             result = result_of_line(data)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
             raise ValueError(f"{path}, line {number}: no result: {error}") from error
         found.append((result.config_hash, text, result))
     return found

@@ -137,4 +137,4 @@ class Books:
             "dataset": run.config.dataset,
         }
         path = self.folder / run.config.run_id / "model.json"
-        path.write_text(json.dumps(description, indent=2, ensure_ascii=False))
+        path.write_text(json.dumps(description, indent=2, ensure_ascii=False), encoding="utf-8")

@@ -17,7 +17,10 @@ from noiseproof.datasets import LabeledData
 from noiseproof.datasets.augment.normalize import normalize
 from noiseproof.datasets.decode import IMAGE_SUFFIXES, CentreAfterResize, Fit, Squash
 from noiseproof.datasets.loader import StreamingLoader
+from noiseproof.losses import checks
+from noiseproof.models.timm_models import PREFIX
 from noiseproof.spreadsheet import safe_cell
+from noiseproof.training.config import DEEPEST_NESTING, nesting
 
 FORMS = ("safetensors", "torch-export", "onnx")
 
@@ -57,25 +60,20 @@ class TrainedModel:
 
 def load_trained(folder: Path, device: torch.device | str = "cpu") -> TrainedModel:
     """Read what a finished run left in its folder."""
-    described = folder / "model.json"
+    described, weights = folder / "model.json", folder / "weights.safetensors"
     if not described.exists():
         raise ValueError(
             f"{folder} holds no trained model: the run did not finish, or its files were removed"
         )
     try:
-        facts: dict[str, Any] = json.loads(described.read_text())
+        facts: dict[str, Any] = json.loads(described.read_text(encoding="utf-8"))
         size = facts["input"]
-        network = models.create(
-            facts["model"],
-            len(facts["class_names"]),
-            in_channels=size["channels"],
-            image_size=(size["height"], size["width"]),
-            **facts["model_options"],
-        )
+        _check_facts(facts)
+        network = _network_of(facts, weights)
         fit = fit_from_data(facts.get("fit"), size["height"], size["width"])
-    except (json.JSONDecodeError, KeyError, TypeError) as error:
-        raise ValueError(f"{described} is damaged: {error!r}") from error
-    models.load_weights(network, folder / "weights.safetensors")
+    except (ValueError, KeyError, TypeError, AttributeError, RuntimeError, RecursionError) as error:
+        raise ValueError(f"{described} is damaged: {error!r:.300}") from error
+    models.load_weights(network, weights)
     return TrainedModel(
         network.to(device).eval(),
         tuple(facts["class_names"]),
@@ -85,6 +83,60 @@ def load_trained(folder: Path, device: torch.device | str = "cpu") -> TrainedMod
         fit,
         str(facts.get("task", "classification")),
     )
+
+
+def _network_of(facts: dict[str, Any], weights: Path) -> nn.Module:
+    """The network that is described; one with more numbers than the file of its weights has bytes is not made."""
+    size, options = facts["input"], facts["model_options"]
+    made_of = {
+        "in_channels": size["channels"],
+        "image_size": (size["height"], size["width"]),
+        # The weights come from the file beside, so nothing else is fetched or read for them.
+        **{key: value for key, value in options.items() if key not in _OTHER_WEIGHTS},
+    }
+    classes = len(facts["class_names"])
+    if weights.is_file() and not facts["model"].startswith(PREFIX):  # timm's do not all stand the meta device
+        with torch.device("meta"):
+            outline = models.create(facts["model"], classes, **made_of).state_dict()
+        numbers = sum(tensor.numel() for tensor in outline.values())
+        if numbers > weights.stat().st_size:
+            raise ValueError(
+                f"it describes {numbers} weights, and {weights.name} has {weights.stat().st_size} bytes"
+            )
+    return models.create(facts["model"], classes, **made_of)
+
+
+_OTHER_WEIGHTS = ("pretrained", "pretrained_cfg", "pretrained_cfg_overlay", "checkpoint_path", "cache_dir")
+"""Options of timm that name weights elsewhere."""
+
+MOST_CLASSES, MOST_CHANNELS, MOST_PIXELS = 1_000_000, 1_000, 10_000_000
+"""Of a network in ``model.json``: beyond them no memory would hold it."""
+
+
+def _check_facts(facts: Any) -> None:
+    """Refuse a description whose numbers would make a network that no one trained."""
+    size, names = facts["input"], facts["class_names"]
+    sizes = size["channels"], size["height"], size["width"]
+    if any(type(side) is not int or side < 1 for side in sizes):
+        raise ValueError(f"input: expected whole numbers, got {checks.shown(size)}")
+    if sizes[0] > MOST_CHANNELS or sizes[1] * sizes[2] > MOST_PIXELS:
+        raise ValueError(
+            f"input: expected {MOST_CHANNELS} channels and {MOST_PIXELS} pixels at most, got {sizes}"
+        )
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ValueError(f"class_names: expected a list of texts, got {checks.shown(names)}")
+    if not 1 <= len(names) <= MOST_CLASSES:
+        raise ValueError(f"class_names: expected 1 to {MOST_CLASSES}, got {len(names)}")
+    if nesting(facts["model_options"]) > DEEPEST_NESTING:
+        raise ValueError("model_options: expected a table, got one without end")
+    for name in ("mean", "std"):
+        values = facts[name]
+        if not isinstance(values, list) or len(values) != sizes[0]:
+            raise ValueError(f"{name}: expected a number a channel, got {checks.shown(values)}")
+        for value in values:
+            checks.number(name, value)
+    if facts.get("task", "classification") not in ("classification", "segmentation"):
+        raise ValueError(checks.unknown("task", facts["task"], ("classification", "segmentation")))
 
 
 def fit_as_data(fit: Fit | None) -> dict[str, Any] | None:
@@ -100,7 +152,10 @@ def fit_from_data(data: dict[str, Any] | None, height: int, width: int) -> Fit:
     if data is None:
         return Squash(height, width)
     arguments = dict(data)
-    return _FITS[arguments.pop("kind")](**arguments)
+    fit = _FITS[arguments.pop("kind")](**arguments)
+    if fit.shape[0] * fit.shape[1] > MOST_PIXELS:
+        raise ValueError(f"fit: expected at most {MOST_PIXELS} pixels, got {fit.shape}")
+    return fit
 
 
 def pictures_in(place: Path) -> tuple[Path, ...]:
