@@ -14,6 +14,7 @@ from noiseproof.losses import L1, Jacobian, TLoss, create
 from noiseproof.training import checkpoint, dice, ranks
 from noiseproof.training.config import Config
 from noiseproof.training.data import Batches, TrainingData, give_labels
+from noiseproof.training.fast import batch_norm
 from noiseproof.training.fast.networks import FastNetwork, can_be_fast
 from noiseproof.training.masks import moved_masks
 from noiseproof.training.meters import EpochMeters
@@ -170,16 +171,23 @@ class Run:
     ) -> tuple[Tensor, Tensor, Tensor]:
         logits = network(images)
         loss = self.loss(logits, given)
-        gradients = torch.autograd.grad(loss, network.parameters.leaves)
-        norm = network.parameters.step(gradients, self.l1.strength, self.config.clip_norm)
+        leaves, learned = network.parameters.leaves, list(self.loss.parameters())
+        gradients = torch.autograd.grad(loss, [*leaves, *learned])
+        norm = network.parameters.step(gradients[: len(leaves)], self.l1.strength, self.config.clip_norm)
+        if learned:  # the loss's own parameters; the network's have no gradient that this step could see
+            for parameter, gradient in zip(learned, gradients[len(leaves) :], strict=True):
+                parameter.grad = gradient
+            self.optimizer.step()
         return logits.detach(), loss.detach(), norm
 
-    def make_fast(self) -> None:
-        """From now on compute with the network's fast form, where it has one."""
+    def make_fast(self, *, side_by_side: bool) -> None:
+        """From now on compute with the network's fast form, where it has one, alone or beside others."""
         _, height, width = self.data.image_shape
-        if self.fast is None and can_be_fast(self.model, self.config, height * width):
+        if self.fast is None and can_be_fast(self.model, self.config, (height, width)):
             dtype = torch.bfloat16 if self.config.precision == "bf16" else torch.float32
             self.fast = FastNetwork(self.model, self.optimizer, dtype)
+        if self.fast is not None:
+            self.fast.way = batch_norm.PACKED if side_by_side else batch_norm.ALONE
 
     @property
     def input_channels(self) -> int:

@@ -8,6 +8,7 @@ are read as a matrix of pixels by channels.
 Sums are taken by blocks of rows, then over the blocks, in a fixed order: the same input gives the same bits.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -16,28 +17,51 @@ from torch import Tensor
 from noiseproof.losses.fused.language import triton
 from noiseproof.training.fast import kernels
 
-BLOCK_ROWS = 32
-WARPS = 4
-PROGRAMS = 528
-"""About so many programs share a sum: four for each processor of a large GPU."""
-
 JOINED_COLUMNS = 8
+
+
+@dataclass(frozen=True)
+class Way:
+    """How passes over maps are cut into programs.
+
+    Attributes:
+        rows: of a block.
+        warps: of a program.
+        sums: about so many programs share a sum.
+        passes: at most so many share a pass that writes maps; 0 for one a block.
+    """
+
+    rows: int
+    warps: int
+    sums: int
+    passes: int
+
+
+ALONE = Way(rows=32, warps=4, sums=528, passes=0)
+"""Fastest for one network at a time: four programs that sum for each processor of a large GPU."""
+
+PACKED = Way(rows=32, warps=4, sums=528, passes=0)
+"""Fastest for networks side by side."""
 
 
 class _Shape:
     """How a pass over maps is cut into programs."""
 
-    def __init__(self, x: Tensor, pool: bool) -> None:
+    def __init__(self, x: Tensor, pool: bool, way: Way) -> None:
+        self.way = way
         images, self.channels, self.height, self.width = x.shape
         self.rows = images * self.height * self.width
         self.rows_out = self.rows // 4 if pool else self.rows
         self.cols = min(64, triton.next_power_of_2(self.channels))
         self.across = triton.cdiv(self.channels, self.cols)
-        self.grid = (triton.cdiv(self.rows_out, BLOCK_ROWS), self.across)
+        blocks = triton.cdiv(self.rows_out, way.rows)
+        if way.passes:
+            blocks = min(blocks, triton.cdiv(way.passes, self.across))
+        self.grid = (blocks, self.across)
 
     def shares(self, rows: int) -> tuple[int, int]:
         """Rows of each program that sums, and the number of such programs."""
-        share = triton.next_power_of_2(max(BLOCK_ROWS, triton.cdiv(rows * self.across, PROGRAMS)))
+        share = triton.next_power_of_2(max(self.way.rows, triton.cdiv(rows * self.across, self.way.sums)))
         return share, triton.cdiv(rows, share)
 
 
@@ -61,16 +85,17 @@ class _BatchNorm(torch.autograd.Function):
         running_var: Tensor,
         momentum: float,
         eps: float,
-        relu: bool,
+        slope: float | None,
         pool: bool,
         twice: bool,
+        way: Way,
     ) -> Tensor | tuple[Tensor, Tensor]:
-        shape = _Shape(x, pool)
+        shape = _Shape(x, pool, way)
         share, blocks = shape.shares(shape.rows)
         partial = torch.empty(blocks, 2, shape.channels, device=x.device)
         constants = torch.empty(4, shape.channels, device=x.device)
         kernels.statistics[(blocks, shape.across)](
-            x, partial, shape.rows, shape.channels, share, BLOCK_ROWS, shape.cols, num_warps=WARPS
+            x, partial, shape.rows, shape.channels, share, way.rows, shape.cols, num_warps=way.warps
         )
         kernels.join_statistics[(triton.cdiv(shape.channels, JOINED_COLUMNS),)](
             partial,
@@ -91,38 +116,43 @@ class _BatchNorm(torch.autograd.Function):
             JOINED_COLUMNS,
             num_warps=8,
         )
-        y = _normalized(x, shortcut, constants, relu, pool)
-        ctx.save_for_backward(x, constants, y if shortcut is not None and relu else None)
-        ctx.relu, ctx.pool, ctx.has_shortcut = relu, pool, shortcut is not None
+        y = _normalized(x, shortcut, constants, slope, pool, way)
+        ctx.save_for_backward(x, constants, y if shortcut is not None and slope is not None else None)
+        ctx.slope, ctx.pool, ctx.has_shortcut, ctx.way = slope, pool, shortcut is not None, way
         return (y, y.view_as(y)) if twice else y
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor | None, ...]:
         x, constants, y = ctx.saved_tensors
-        dy, *others = (each.contiguous(memory_format=torch.channels_last) for each in grad_outputs)
-        shape = _Shape(x, ctx.pool)
+        dy = grad_outputs[0].contiguous(memory_format=torch.channels_last)
+        twice = len(grad_outputs) > 1
+        other, stride = _rows_of(grad_outputs[1]) if twice else (dy, 1)
+        shape, way = _Shape(x, ctx.pool, ctx.way), ctx.way
         share, blocks = shape.shares(shape.rows_out)
         partial = torch.empty(blocks, 2, shape.channels, device=x.device)
         sizes = (shape.rows_out, shape.channels, shape.height, shape.width)
-        keeps_dz = ctx.has_shortcut or bool(others)
+        keeps_dz = ctx.has_shortcut or twice
+        cuts_off, slope = ctx.slope is not None, ctx.slope or 0.0
         dz = torch.empty_like(dy) if keeps_dz else dy
         kernels.backward_sums[(blocks, shape.across)](
             x,
             x if y is None else y,
             dy,
-            others[0] if others else dy,
+            other,
+            stride,
             dz,
             constants,
             partial,
             *sizes,
-            ctx.relu,
+            cuts_off,
+            slope,
             ctx.pool,
             ctx.has_shortcut,
-            bool(others),
+            twice,
             share,
-            BLOCK_ROWS,
+            way.rows,
             shape.cols,
-            num_warps=WARPS,
+            num_warps=way.warps,
         )
         gradients = torch.empty(2, shape.channels, device=x.device)
         factors = torch.empty(2, shape.channels, device=x.device)
@@ -139,15 +169,36 @@ class _BatchNorm(torch.autograd.Function):
             num_warps=8,
         )
         dx = torch.empty_like(x)
-        cuts_off = ctx.relu and not keeps_dz
         kernels.backward[shape.grid](
-            x, dz, dx, constants, factors, *sizes, cuts_off, ctx.pool, BLOCK_ROWS, shape.cols, num_warps=WARPS
+            x,
+            dz,
+            dx,
+            constants,
+            factors,
+            *sizes,
+            cuts_off and not keeps_dz,
+            slope,
+            ctx.pool,
+            way.rows,
+            shape.cols,
+            num_warps=way.warps,
         )
-        return (dx, gradients[0], gradients[1], dz if ctx.has_shortcut else None, *[None] * 8)
+        return (dx, gradients[0], gradients[1], dz if ctx.has_shortcut else None, *[None] * 9)
 
 
-def _normalized(x: Tensor, shortcut: Tensor | None, constants: Tensor, relu: bool, pool: bool) -> Tensor:
-    shape = _Shape(x, pool)
+def _rows_of(maps: Tensor) -> tuple[Tensor, int]:
+    """Maps whose pixels lie at equal distances, and the distance: also some channels of wider maps."""
+    _, _, height, width = maps.shape
+    image, channel, line, pixel = maps.stride()
+    if channel != 1 or line != width * pixel or image != height * line:
+        maps = maps.contiguous(memory_format=torch.channels_last)
+    return maps, maps.stride(3)
+
+
+def _normalized(
+    x: Tensor, shortcut: Tensor | None, constants: Tensor, slope: float | None, pool: bool, way: Way
+) -> Tensor:
+    shape = _Shape(x, pool, way)
     images = x.shape[0]
     height, width = (shape.height // 2, shape.width // 2) if pool else (shape.height, shape.width)
     y = torch.empty(
@@ -165,12 +216,13 @@ def _normalized(x: Tensor, shortcut: Tensor | None, constants: Tensor, relu: boo
         shape.channels,
         shape.height,
         shape.width,
-        relu,
+        slope is not None,
+        slope or 0.0,
         pool,
         shortcut is not None,
-        BLOCK_ROWS,
+        way.rows,
         shape.cols,
-        num_warps=WARPS,
+        num_warps=way.warps,
     )
     return y
 
@@ -187,9 +239,10 @@ def batch_norm(
     eps: float = 1e-5,
     bias: Tensor | None = None,
     shortcut: Tensor | None = None,
-    relu: bool = False,
+    slope: float | None = None,
     pool: bool = False,
     twice: bool = False,
+    way: Way = ALONE,
 ) -> Tensor | tuple[Tensor, Tensor]:
     """``pool(relu(batch_norm(x + bias) + shortcut))``, each part where asked for.
 
@@ -206,18 +259,19 @@ def batch_norm(
         eps: added to the variance.
         bias: (C,), what a convolution without bias has left out.
         shortcut: (N, C, H, W), added before cutting off; not with ``pool``.
-        relu: cut off below zero.
+        slope: of a leaky ReLU, 0 for a plain one; None for neither.
         pool: maximum of each 2x2 pixels; height and width must be even.
         twice: return the output twice, for two who read it: their gradients are added on the way.
+        way: how the passes are cut into programs.
     """
     x = x.contiguous(memory_format=torch.channels_last)
     if shortcut is not None:
         shortcut = shortcut.contiguous(memory_format=torch.channels_last)
     if training:
         return _BatchNorm.apply(  # type: ignore[no-any-return, no-untyped-call]
-            x, gamma, beta, shortcut, bias, running_mean, running_var, momentum, eps, relu, pool, twice
+            x, gamma, beta, shortcut, bias, running_mean, running_var, momentum, eps, slope, pool, twice, way
         )
     scale = gamma * (running_var + eps).rsqrt()
     mean = running_mean if bias is None else running_mean - bias
-    y = _normalized(x, shortcut, torch.stack([scale, beta - mean * scale]), relu, pool)
+    y = _normalized(x, shortcut, torch.stack([scale, beta - mean * scale]), slope, pool, way)
     return (y, y) if twice else y

@@ -1,4 +1,4 @@
-"""All parameters of a network in one long row, so that regulariser, clipping and SGD are two kernels for all.
+"""All parameters of a network in one long row, so that regulariser, clipping and a step are three kernels for all.
 
 A parameter may have a larger place than it fills: channels rounded up to what matrix units like. What is added is
 zero, and stays zero: its gradient is zero, and L1, decay and momentum of zero are zero.
@@ -31,16 +31,17 @@ Place = tuple[Tensor, tuple[int, ...]]
 
 
 class FlatParameters:
-    """Parameters, momenta and gradients of a network, each kind in one row.
+    """Parameters of a network, and its optimiser's sums, each kind in one row.
 
-    The network's own parameters, and its optimiser's momenta, become views of the rows, so that whoever saves,
-    loads or averages them need not know.
+    The network's own parameters, and the optimiser's sums, become views of the rows, so that whoever saves, loads
+    or averages them need not know.
 
     Args:
         half: parameters that are computed with in ``dtype``, each with the shape of its place.
         full: parameters that are computed with in float32, likewise.
         silent: parameters that never have a gradient from the loss, likewise.
         dtype: of the copies in half precision; float32 for none.
+        optimizer: the network's, SGD or Adam; its first group is the network's.
     """
 
     def __init__(
@@ -58,7 +59,11 @@ class FlatParameters:
         self.in_half = self.half_blocks * BLOCK
         self.with_gradient = self.in_half + _numel(full)
         self.blocks = triton.cdiv(self.with_gradient + _numel(silent), BLOCK)
-        self.weights, self.momenta = (torch.zeros(self.blocks * BLOCK, device=device) for _ in range(2))
+        self.is_adam = isinstance(optimizer, torch.optim.Adam)
+        kinds = ("exp_avg", "exp_avg_sq") if self.is_adam else ("momentum_buffer",)
+        self.weights, *rows = (torch.zeros(self.blocks * BLOCK, device=device) for _ in range(1 + len(kinds)))
+        self.sums = dict(zip(kinds, rows, strict=True))
+        self.steps = torch.zeros((), device=device)
         self.full_gradients = torch.zeros(_numel(full), device=device)
         self.halves = self.weights[: self.in_half]
         if dtype != torch.float32:
@@ -97,11 +102,15 @@ class FlatParameters:
         place = _corner(_as_placed(self.weights[start:end], shape), parameter)
         place.copy_(parameter.detach())
         parameter.data = place
-        momentum = _corner(_as_placed(self.momenta[start:end], shape), parameter)
-        before = optimizer.state[parameter].get("momentum_buffer")
-        if before is not None:
-            momentum.copy_(before)
-        optimizer.state[parameter]["momentum_buffer"] = momentum
+        state = optimizer.state[parameter]
+        for kind, row in self.sums.items():
+            sums = _corner(_as_placed(row[start:end], shape), parameter)
+            if state.get(kind) is not None:
+                sums.copy_(state[kind])
+            state[kind] = sums
+        if self.is_adam:
+            self.steps.copy_(torch.as_tensor(state.get("step", 0.0)))
+            state["step"] = self.steps  # the same for all
 
     def refresh(self) -> None:
         """Bring the copies in half precision up to date, after weights were changed by someone else."""
@@ -110,7 +119,7 @@ class FlatParameters:
 
     @torch.no_grad()
     def step(self, gradients: Sequence[Tensor], l1: float, clip_norm: float) -> Tensor:
-        """Take a step of SGD along the gradients of :attr:`leaves`; returns their norm, L1's part included."""
+        """Take a step along the gradients of :attr:`leaves`; returns their norm, L1's part included."""
         in_rows = [_in_memory_order(gradient) for gradient in gradients]
         of_halves = [_padded(row) for row in in_rows[: self.leaves_in_half]]
         self._note([row.data_ptr() for row in of_halves])
@@ -130,24 +139,18 @@ class FlatParameters:
             num_warps=8,
         )
         kernels.norm_of[(1,)](self.partial, self.norm, len(self.partial), 1024, num_warps=8)
-        kernels.clipped_sgd[(self.blocks,)](
-            self.weights,
-            self.momenta,
-            self.halves,
-            *places,
-            self.norm,
-            self.group["lr"],
-            self.half_blocks,
-            self.with_gradient,
-            l1,
-            self.group["weight_decay"],
-            self.group["momentum"],
-            clip_norm or math.inf,
-            self.group["nesterov"],
-            self.halves.dtype != torch.float32,
-            BLOCK,
-            num_warps=8,
-        )
+        changed = (self.weights, *self.sums.values(), self.halves, *places, self.norm, self.group["lr"])
+        counts = (self.half_blocks, self.with_gradient, l1, self.group["weight_decay"])
+        limit, has_halves = clip_norm or math.inf, self.halves.dtype != torch.float32
+        if self.is_adam:
+            self.steps += 1
+            chosen = (*self.group["betas"], self.group["eps"])
+            kernels.clipped_adam[(self.blocks,)](
+                *changed, self.steps, *counts, *chosen, limit, has_halves, BLOCK, num_warps=8
+            )
+        else:
+            chosen = (self.group["momentum"], limit, self.group["nesterov"])
+            kernels.clipped_sgd[(self.blocks,)](*changed, *counts, *chosen, has_halves, BLOCK, num_warps=8)
         return self.norm.clone()
 
     def _note(self, addresses: list[int]) -> None:

@@ -120,29 +120,31 @@ def normalize(
     height: tl.constexpr,
     width: tl.constexpr,
     relu: tl.constexpr,
+    slope: tl.constexpr,
     pool: tl.constexpr,
     has_shortcut: tl.constexpr,
     block_rows: tl.constexpr,
     block_cols: tl.constexpr,
 ):
     """``y = pool(relu(x * scale + shift + shortcut))``, each of the three where asked for."""
-    rows = tl.program_id(0) * block_rows + tl.arange(0, block_rows)
     cols = (tl.program_id(1) * block_cols + tl.arange(0, block_cols))[None, :]
     in_width = cols < channels
-    valid = (rows < rows_out)[:, None] & in_width
     scale = tl.load(constants + cols, mask=in_width, other=0.0)
     shift = tl.load(constants + channels + cols, mask=in_width, other=0.0)
-    if pool:
-        base = first_pixel(rows, height, width)
-        _, z, _ = best_of_four(x, base, width, cols, channels, valid, scale, shift)
-    else:
-        value = tl.load(x + rows[:, None] * channels + cols, mask=valid, other=0.0).to(tl.float32)
-        z = value * scale + shift
-    if has_shortcut:
-        z += tl.load(shortcut + rows[:, None] * channels + cols, mask=valid, other=0.0).to(tl.float32)
-    if relu:
-        z = tl.maximum(z, 0.0)
-    tl.store(y + rows[:, None] * channels + cols, z.to(y.dtype.element_ty), mask=valid)
+    for block in range(tl.program_id(0), tl.cdiv(rows_out, block_rows), tl.num_programs(0)):
+        rows = block * block_rows + tl.arange(0, block_rows)
+        valid = (rows < rows_out)[:, None] & in_width
+        place = rows[:, None] * channels + cols
+        if pool:
+            base = first_pixel(rows, height, width)
+            _, z, _ = best_of_four(x, base, width, cols, channels, valid, scale, shift)
+        else:
+            z = tl.load(x + place, mask=valid, other=0.0).to(tl.float32) * scale + shift
+        if has_shortcut:
+            z += tl.load(shortcut + place, mask=valid, other=0.0).to(tl.float32)
+        if relu:
+            z = tl.where(z > 0, z, slope * z)
+        tl.store(y + place, z.to(y.dtype.element_ty), mask=valid)
 
 
 @triton.jit
@@ -151,6 +153,7 @@ def backward_sums(
     y,
     dy,
     other_dy,
+    other_stride,
     dz_out,
     constants,
     partial,
@@ -159,6 +162,7 @@ def backward_sums(
     height: tl.constexpr,
     width: tl.constexpr,
     relu: tl.constexpr,
+    slope: tl.constexpr,
     pool: tl.constexpr,
     has_shortcut: tl.constexpr,
     twice: tl.constexpr,
@@ -182,7 +186,8 @@ def backward_sums(
         place = rows[:, None] * channels + cols
         dz = tl.load(dy + place, mask=valid, other=0.0).to(tl.float32)
         if twice:
-            dz += tl.load(other_dy + place, mask=valid, other=0.0).to(tl.float32)
+            other = rows[:, None] * other_stride + cols
+            dz += tl.load(other_dy + other, mask=valid, other=0.0).to(tl.float32)
         if pool:
             base = first_pixel(rows, height, width)
             value, z, _ = best_of_four(x, base, width, cols, channels, valid, scale, shift)
@@ -192,7 +197,7 @@ def backward_sums(
         if relu:
             if has_shortcut:  # what was added is not kept; that the sum was positive shows in the output
                 z = tl.load(y + place, mask=valid, other=0.0).to(tl.float32)
-            dz = tl.where(z > 0, dz, 0.0)
+            dz = tl.where(z > 0, dz, slope * dz)
         if has_shortcut or twice:
             tl.store(dz_out + place, dz.to(dz_out.dtype.element_ty), mask=valid)
         sums += dz
@@ -248,36 +253,38 @@ def backward(
     height: tl.constexpr,
     width: tl.constexpr,
     relu: tl.constexpr,
+    slope: tl.constexpr,
     pool: tl.constexpr,
     block_rows: tl.constexpr,
     block_cols: tl.constexpr,
 ):
     """``dx = a·dz + b·x + c``, where dz reaches the one pixel of four that was taken."""
-    rows = tl.program_id(0) * block_rows + tl.arange(0, block_rows)
     cols = (tl.program_id(1) * block_cols + tl.arange(0, block_cols))[None, :]
     in_width = cols < channels
-    valid = (rows < rows_out)[:, None] & in_width
     scale = tl.load(constants + cols, mask=in_width, other=0.0)
     shift = tl.load(constants + channels + cols, mask=in_width, other=0.0)
     b = tl.load(factors + cols, mask=in_width, other=0.0)
     c = tl.load(factors + channels + cols, mask=in_width, other=0.0)
-    dz = tl.load(dy + rows[:, None] * channels + cols, mask=valid, other=0.0).to(tl.float32)
-    if pool:
-        base = first_pixel(rows, height, width)
-        _, z, which = best_of_four(x, base, width, cols, channels, valid, scale, shift)
-        if relu:
-            dz = tl.where(z > 0, dz, 0.0)
-        for k in tl.static_range(4):
-            place = (base + (k // 2) * width + (k % 2))[:, None] * channels + cols
-            value = tl.load(x + place, mask=valid, other=0.0).to(tl.float32)
-            change = tl.where(which == k, scale * dz, 0.0) + b * value + c
-            tl.store(dx + place, change.to(dx.dtype.element_ty), mask=valid)
-    else:
+    for block in range(tl.program_id(0), tl.cdiv(rows_out, block_rows), tl.num_programs(0)):
+        rows = block * block_rows + tl.arange(0, block_rows)
+        valid = (rows < rows_out)[:, None] & in_width
         place = rows[:, None] * channels + cols
-        value = tl.load(x + place, mask=valid, other=0.0).to(tl.float32)
-        if relu:
-            dz = tl.where(value * scale + shift > 0, dz, 0.0)
-        tl.store(dx + place, (scale * dz + b * value + c).to(dx.dtype.element_ty), mask=valid)
+        dz = tl.load(dy + place, mask=valid, other=0.0).to(tl.float32)
+        if pool:
+            base = first_pixel(rows, height, width)
+            _, z, which = best_of_four(x, base, width, cols, channels, valid, scale, shift)
+            if relu:
+                dz = tl.where(z > 0, dz, slope * dz)
+            for k in tl.static_range(4):
+                corner = (base + (k // 2) * width + (k % 2))[:, None] * channels + cols
+                value = tl.load(x + corner, mask=valid, other=0.0).to(tl.float32)
+                change = tl.where(which == k, scale * dz, 0.0) + b * value + c
+                tl.store(dx + corner, change.to(dx.dtype.element_ty), mask=valid)
+        else:
+            value = tl.load(x + place, mask=valid, other=0.0).to(tl.float32)
+            if relu:
+                dz = tl.where(value * scale + shift > 0, dz, slope * dz)
+            tl.store(dx + place, (scale * dz + b * value + c).to(dx.dtype.element_ty), mask=valid)
 
 
 @triton.jit
@@ -408,6 +415,49 @@ def clipped_sgd(
     if nesterov:
         m = g + momentum * m
     w -= tl.load(rate) * m
+    tl.store(weights + at, w)
+    if has_halves:
+        tl.store(halves + at, w.to(halves.dtype.element_ty), mask=at < half_blocks * block)
+
+
+@triton.jit
+def clipped_adam(
+    weights,
+    means,
+    squares,
+    halves,
+    addresses,
+    places,
+    fulls,
+    norm,
+    rate,
+    steps,
+    half_blocks,
+    with_gradient,
+    l1,
+    decay,
+    beta1,
+    beta2,
+    eps,
+    limit,
+    has_halves: tl.constexpr,
+    block: tl.constexpr,
+):
+    """Clip and step, as torch's Adam does; ``steps`` counts this one already."""
+    which = tl.program_id(0)
+    at, w, g = gradient_of(
+        weights, halves, addresses, places, fulls, which, half_blocks, with_gradient, l1, block
+    )
+    g = g * tl.minimum(limit / (tl.load(norm) + 1e-6), 1.0) + decay * w
+    m = tl.load(means + at)
+    m += (1 - beta1) * (g - m)
+    v = beta2 * tl.load(squares + at) + (1 - beta2) * g * g
+    tl.store(means + at, m)
+    tl.store(squares + at, v)
+    step = tl.load(steps)
+    first = 1 - tl.exp2(step * tl.log2(beta1))
+    second = 1 - tl.exp2(step * tl.log2(beta2))
+    w -= tl.load(rate) / first * m / (tl.sqrt(v) / tl.sqrt(second) + eps)
     tl.store(weights + at, w)
     if has_halves:
         tl.store(halves + at, w.to(halves.dtype.element_ty), mask=at < half_blocks * block)

@@ -1,14 +1,15 @@
 """The networks of the paper's tables as a GPU computes them fastest; every other network is computed as it is.
 
 Channels are rounded up to multiples of eight, or of 64, which matrix units read without rearranging; batch norm,
-shortcut, ReLU and pooling are one operation; weights are kept in half precision beside those in float32 that SGD
-changes; and a bias before batch norm, which batch norm takes away again, is not added.
+shortcut, ReLU and pooling are one operation; weights are kept in half precision beside those in float32 that the
+optimiser changes; and a bias before batch norm, which batch norm takes away again, is not added.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 import torch.nn.functional as F
@@ -17,28 +18,43 @@ from torch import Tensor, nn
 from noiseproof.losses.fused.language import HAS_TRITON, triton
 from noiseproof.models.resnet import BasicBlock, Bottleneck, ResNet
 from noiseproof.models.small_cnn import SmallCNN
+from noiseproof.models.unet import SLOPE, UNet
 from noiseproof.training.config import Config
 from noiseproof.training.fast import kernels
-from noiseproof.training.fast.batch_norm import batch_norm
+from noiseproof.training.fast.batch_norm import ALONE, Way, batch_norm
 from noiseproof.training.fast.flat import FlatParameters, Place
 
+Weighted = nn.Conv2d | nn.ConvTranspose2d | nn.Linear
 MULTIPLE = 8
 MOST_PIXELS = 1 << 23
 """Of a batch: times 256 channels still a number of 32 bits, by which the kernels count."""
 
 
-def can_be_fast(model: nn.Module, config: Config, pixels: int) -> bool:
-    """Whether a network, and what is asked of its training on pictures of so many pixels, has a fast form here."""
+def can_be_fast(model: nn.Module, config: Config, image_size: tuple[int, int]) -> bool:
+    """Whether a network, and what is asked of its training on pictures of this size, has a fast form here."""
     return (
         HAS_TRITON
-        and config.batch_size * pixels < MOST_PIXELS
-        and type(model) in (SmallCNN, ResNet)
+        and config.batch_size * math.prod(image_size) < MOST_PIXELS
+        and (type(model) in (SmallCNN, ResNet) or _is_even(model, image_size))
         and next(model.parameters()).is_cuda
         and all(parameter.requires_grad for parameter in model.parameters())
-        and config.optimizer == "sgd"
+        and config.optimizer in ("sgd", "adam")
         and not config.jacobian
         and not config.compile
     )
+
+
+def _is_even(model: nn.Module, image_size: tuple[int, int]) -> bool:
+    """Whether it is a U-Net that halves these pictures evenly, and whose channels matrix units like."""
+    return (
+        type(model) is UNet
+        and all(size % multiple == 0 for size, multiple in zip(image_size, model.multiple, strict=True))
+        and all(c.out_channels % MULTIPLE == 0 for c in model.modules() if _is_convolution(c, model))
+    )
+
+
+def _is_convolution(layer: nn.Module, model: nn.Module) -> TypeGuard[nn.Conv2d | nn.ConvTranspose2d]:
+    return isinstance(layer, nn.Conv2d | nn.ConvTranspose2d) and layer is not _final(model)
 
 
 @dataclass(frozen=True)
@@ -58,13 +74,17 @@ class FastNetwork:
     """A network in its fast form. It shares parameters and buffers with the network that it was made from.
 
     Args:
-        model: a :class:`SmallCNN` or :class:`ResNet` on a GPU.
-        optimizer: its SGD.
+        model: a :class:`SmallCNN`, :class:`ResNet` or :class:`UNet` on a GPU.
+        optimizer: its SGD or Adam.
         dtype: that it computes in.
+
+    Attributes:
+        way: how batch norm's passes are cut into programs.
     """
 
     def __init__(self, model: nn.Module, optimizer: torch.optim.Optimizer, dtype: torch.dtype) -> None:
         self.model, self.dtype, self.training = model, dtype, True
+        self.way: Way = ALONE
         first = next(m for m in model.modules() if isinstance(m, nn.Conv2d))
         self.in_channels = first.in_channels if _is_unfolded(first) else _eighths(first.in_channels)
         layers = list(_layers(model))
@@ -74,8 +94,7 @@ class FastNetwork:
         for layer, norm, shape in layers:
             half.append((layer.weight, shape))
             if norm is None:
-                assert layer.bias is not None
-                half.append((layer.bias, shape[:1]))
+                half += [(layer.bias, shape[:1])] if layer.bias is not None else []
                 continue
             full += [(norm.weight, shape[:1]), (norm.bias, shape[:1])]
             if layer.bias is not None:
@@ -95,7 +114,7 @@ class FastNetwork:
     def _take_over(
         self,
         position: int,
-        layer: nn.Conv2d | nn.Linear,
+        layer: Weighted,
         norm: nn.BatchNorm2d | nn.BatchNorm1d,
         width: int,
         leaves: dict[int, Tensor],
@@ -133,6 +152,8 @@ class FastNetwork:
             self.batches_seen += 1
         if isinstance(self.model, SmallCNN):
             return self._small_cnn(self.model, images)
+        if isinstance(self.model, UNet):
+            return self._unet(self.model, images)
         assert isinstance(self.model, ResNet)
         return self._resnet(self.model, images)
 
@@ -148,7 +169,7 @@ class FastNetwork:
         maps: Tensor,
         *,
         shortcut: Tensor | None = None,
-        relu: bool = True,
+        slope: float | None = 0.0,
         pool: bool = False,
         twice: bool = False,
     ) -> Any:
@@ -164,9 +185,10 @@ class FastNetwork:
             eps=of.eps,
             bias=of.bias,
             shortcut=shortcut,
-            relu=relu,
+            slope=slope,
             pool=pool,
             twice=twice,
+            way=self.way,
         )
 
     def _small_cnn(self, model: SmallCNN, maps: Tensor) -> Tensor:
@@ -202,12 +224,34 @@ class FastNetwork:
         shortcut = again
         if block.downsample is not None:
             convolution, norm = block.downsample
-            shortcut = self._normalize(norm, self._convolve(convolution, again), relu=False)
+            shortcut = self._normalize(norm, self._convolve(convolution, again), slope=None)
         maps = self._convolve(block.conv2, self._normalize(block.bn1, self._convolve(block.conv1, maps)))
         if isinstance(block, BasicBlock):
             return self._normalize(block.bn2, maps, shortcut=shortcut, twice=twice)
         maps = self._convolve(block.conv3, self._normalize(block.bn2, maps))
         return self._normalize(block.bn3, maps, shortcut=shortcut, twice=twice)
+
+    def _unet(self, model: UNet, maps: Tensor) -> Tensor:
+        across: list[Tensor] = []
+        for stage in model.down[:-1]:
+            maps, again = self._stage(stage, maps, twice=True)
+            across.append(again)
+        maps = self._stage(model.down[-1], maps)
+        for wider, stage in zip(model.wider, model.up, strict=True):
+            assert isinstance(wider, nn.ConvTranspose2d)
+            wide = F.conv_transpose2d(maps, self._weights[id(wider)], None, wider.stride)
+            maps = self._stage(stage, torch.cat([wide, across.pop()], 1))
+        count, channels, height, width = maps.shape
+        pixels = maps.permute(0, 2, 3, 1).reshape(-1, channels)
+        logits = F.linear(pixels, self._weights[id(model.logits)], self._final_bias)
+        logits = logits.view(count, height, width, -1).permute(0, 3, 1, 2)
+        return logits[:, : model.logits.out_channels]
+
+    def _stage(self, stage: nn.Module, maps: Tensor, *, twice: bool = False) -> Any:
+        """Two convolutions, each with batch norm and a leaky ReLU; what comes of them twice, where asked for."""
+        first, norm, _, second, last_norm, _ = stage.children()
+        maps = self._normalize(norm, self._convolve(first, maps), slope=SLOPE)
+        return self._normalize(last_norm, self._convolve(second, maps), slope=SLOPE, twice=twice)
 
 
 def _is_unfolded(layer: nn.Conv2d) -> bool:
@@ -244,9 +288,9 @@ def _product(columns: Tensor, weights: Tensor, images: Tensor) -> Tensor:
     return (columns @ weights.t()).view(count, height, width, -1).permute(0, 3, 1, 2)
 
 
-def _rounded(channels: int) -> int:
+def _rounded(channels: int, model: nn.Module) -> int:
     """Channels as convolutions like them: cuDNN's for 256 take two thirds of what those for 200 take."""
-    multiple = 64 if channels > 64 else MULTIPLE
+    multiple = 64 if channels > 64 and isinstance(model, SmallCNN) else MULTIPLE
     return -(-channels // multiple) * multiple
 
 
@@ -258,28 +302,35 @@ def _at(modules: list[nn.Module], position: int) -> nn.Module | None:
     return modules[position] if position < len(modules) else None
 
 
-Layer = tuple[nn.Conv2d | nn.Linear, nn.BatchNorm2d | nn.BatchNorm1d | None, tuple[int, ...]]
+Layer = tuple[Weighted, nn.BatchNorm2d | nn.BatchNorm1d | None, tuple[int, ...]]
 """A layer with weights, the batch norm after it, and the shape of its weights' place."""
 
 
+def _final(model: nn.Module) -> nn.Module:
+    return model.get_submodule(str(model.final_layer))
+
+
 def _layers(model: nn.Module) -> Iterator[Layer]:
-    """Layers of a network in the order of its modules, the last one being the final linear layer."""
-    modules = [
-        m for m in model.modules() if isinstance(m, nn.Conv2d | nn.Linear | nn.BatchNorm2d | nn.BatchNorm1d)
-    ]
-    final = model.get_submodule("fc")
-    # A residual block lists conv1, bn1, conv2, bn2, …: what follows a layer is always its own batch norm.
+    """Layers of a network in the order of its modules, the last one being the final layer."""
+    modules = [m for m in model.modules() if isinstance(m, Weighted | nn.BatchNorm2d | nn.BatchNorm1d)]
+    final = _final(model)
+    # A residual block lists conv1, bn1, conv2, bn2, …: what follows a layer is its own batch norm, if it has any.
     for layer, norm in pairwise(modules):
         if isinstance(layer, nn.Conv2d):
             assert isinstance(norm, nn.BatchNorm2d)
-            out, into = _rounded(layer.out_channels), _rounded(layer.in_channels)  # 3 becomes 8
+            out, into = _rounded(layer.out_channels, model), _rounded(layer.in_channels, model)  # 3 becomes 8
             wide = _unfolded_width(layer.in_channels)
             yield layer, norm, (out, wide) if _is_unfolded(layer) else (out, into, *layer.kernel_size)
-        elif isinstance(layer, nn.Linear) and layer is not final:
+        elif isinstance(layer, nn.ConvTranspose2d):
+            yield layer, None, tuple(layer.weight.shape)
+        elif isinstance(layer, nn.Linear):
             assert isinstance(norm, nn.BatchNorm1d)
             pixels = _pixels_before(model, layer)
-            channels = layer.in_features // pixels
-            yield layer, norm, (_eighths(layer.out_features), _rounded(channels) * pixels)
+            channels = _rounded(layer.in_features // pixels, model)
+            yield layer, norm, (_eighths(layer.out_features), channels * pixels)
+    if isinstance(final, nn.Conv2d):  # of single pixels: a product
+        yield final, None, (_eighths(final.out_channels), final.in_channels)
+        return
     assert isinstance(final, nn.Linear)
     yield final, None, (final.out_features, _eighths(final.in_features))
 
