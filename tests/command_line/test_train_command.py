@@ -145,7 +145,7 @@ def test_the_users_own_pictures_are_planned_and_the_reasons_printed(run, photos)
     )
     assert done.exit_code == 0, done.output
     lines = done.output.splitlines()
-    assert "batch_size = 32: 20 training pictures give 1 steps an epoch" in lines
+    assert "batch_size = 128: 20 training pictures give 1 steps an epoch" in lines
     assert "loss_parameters = {'beta': 5.0}: 2 classes: published for CIFAR-10 and anl-ce" in lines
     assert any(line.startswith("learning_rate = 0.01: ") for line in lines)
     assert not any(line.startswith(("model =", "epochs =", "image_size =")) for line in lines)

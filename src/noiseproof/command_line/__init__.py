@@ -17,11 +17,13 @@ from noiseproof.command_line import (
     losses,
     models,
     noise,
+    plan,
     predict,
     report,
     runs,
     table,
     train,
+    tune,
 )
 
 app = typer.Typer(
@@ -53,7 +55,9 @@ demos = typer.Typer(invoke_without_command=True)
 demos.callback(epilog=demo.EPILOG)(demo.demo)
 demos.command("segmentation", epilog=demo_segmentation.EPILOG)(demo_segmentation.demo_segmentation)
 app.add_typer(demos, name="demo")
+app.command("plan", epilog=plan.EPILOG)(plan.plan)
 app.command("train", epilog=train.EPILOG)(train.train)
+app.command("tune", epilog=tune.EPILOG)(tune.tune)
 app.command("predict", epilog=predict.PREDICT_EPILOG)(predict.predict)
 app.command("export", epilog=predict.EXPORT_EPILOG)(predict.export)
 app.command("bench", epilog=bench.EPILOG)(bench.bench)

@@ -19,6 +19,8 @@ EPILOG = """
 
   noiseproof train folder:photos --loss anl-ce --model resnet18
 
+  noiseproof train folder:photos --recipe plan.toml   what noiseproof plan wrote
+
   noiseproof train cifar10 --loss anl-ce --set alpha=2 --set beta=3 --epochs 30
 
   noiseproof train --resume cifar10-sym-0.8-anl-ce-s1-3f2a91c0
@@ -44,7 +46,8 @@ def train(
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A hyper-parameter of the loss.")
     ] = None,
     recipe: Annotated[
-        str | None, typer.Option(help="A recipe's name or TOML file, not the data's own.")
+        str | None,
+        typer.Option(help="A recipe's name or TOML file, not the data's own; auto: planned for the data."),
     ] = None,
     model: Annotated[str | None, typer.Option(help="A network of noiseproof models, or timm:NAME.")] = None,
     weights: Annotated[str | None, typer.Option(help="Start from this file of weights.")] = None,
@@ -178,19 +181,15 @@ def _told(record: "RunRecord") -> str:
 def _new_config(
     dataset: str, recipe: str | None, said: dict[str, Any], parameters: list[str], quiet: bool
 ) -> "Config":
-    from noiseproof.training import ranks, resolve
-    from noiseproof.training.plan import plan_for
+    from noiseproof.training import ranks
+    from noiseproof.training.plan import Choice, config_of
 
-    said["loss_parameters"] = dict(_parameter(text) for text in parameters)
-    if recipe is None and dataset.startswith(("folder:", "csv:")):
-        plan = plan_for(dataset, said)
+    def show(choice: Choice) -> None:
         if not quiet and ranks.is_first():
-            for choice in plan:
-                typer.echo(f"{choice.field} = {choice.value!r}: {choice.reason}")
-        chosen = {choice.field: choice.value for choice in plan}
-        parameters_of_both = chosen.get("loss_parameters", {}) | said["loss_parameters"]
-        said = chosen | said | {"loss_parameters": parameters_of_both}
-    return resolve(dataset, recipe=recipe, **said)
+            typer.echo(f"{choice.field} = {choice.value!r}: {choice.reason}")
+
+    read = (_parameter(text) for text in parameters if not text.endswith("=auto"))  # auto: by recipe or plan
+    return config_of(dataset, recipe, said | {"loss_parameters": dict(read)}, show)
 
 
 def _config_of(run: str, folder: Path, said: dict[str, Any]) -> "Config":

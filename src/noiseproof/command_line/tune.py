@@ -1,0 +1,183 @@
+"""``noiseproof tune``: search α, β, δ and the learning rate on labels that are wrong, as users have them."""
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from noiseproof.planning.tuning import Search, Trial
+
+EPILOG = """
+Needs Optuna: pip install 'noiseproof\\[tune]'. Trials are kept in tuning.sqlite in the runs folder: Ctrl-C loses
+nothing, the same command goes on, and run in a second terminal it shares the work.
+
+[bold]Examples[/bold]
+
+  noiseproof tune folder:photos --loss anl-ce --trials 30
+
+  noiseproof tune folder:photos --loss anl-ce --trials 30 --out tuned.toml
+
+  noiseproof train folder:photos --recipe tuned.toml
+
+  noiseproof tune digits --noise sym-0.4 --loss anl-ce --epochs 20 --trials 15
+
+  noiseproof tune digits --noise sym-0.4 --on clean   by true labels, for comparison only
+"""
+
+
+def tune(
+    dataset: Annotated[
+        str, typer.Argument(metavar="DATA", help="A name of noiseproof data list, folder:PATH or csv:PATH.")
+    ],
+    loss: Annotated[str | None, typer.Option(help="A loss of noiseproof losses.")] = None,
+    trials: Annotated[int, typer.Option(help="Trials in all, earlier ones of the study counted.")] = 30,
+    noise: Annotated[
+        str | None, typer.Option(help="Wrong labels to make, for experiments: sym-RATE, asym-RATE, …")
+    ] = None,
+    study: Annotated[
+        str | None, typer.Option(help="Name of the study; by default made from the rest.")
+    ] = None,
+    on: Annotated[
+        str, typer.Option(help="Judge by noisy labels, or by clean ones where --noise makes the wrong ones.")
+    ] = "noisy",
+    share: Annotated[float, typer.Option(help="Share of the training data that is held out.")] = 0.1,
+    pruner: Annotated[
+        str, typer.Option(help="How trials that fall behind are cut short: median, hyperband or none.")
+    ] = "median",
+    recipe: Annotated[
+        str | None, typer.Option(help="Start from a recipe's name or TOML file, not the data's own.")
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="A network of noiseproof models.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Passes over the data, of a trial.")] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Samples a step.")] = None,
+    train_size: Annotated[int | None, typer.Option(help="Use so many training samples only.")] = None,
+    image_size: Annotated[int | None, typer.Option(help="Side to which picture files are brought.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Of trials and of the search.")] = None,
+    device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or cuda:N.")] = None,
+    workers: Annotated[int | None, typer.Option(help="Processes that decode pictures.")] = None,
+    folder: Annotated[
+        Path | None, typer.Option(help="Where runs are kept; else NOISEPROOF_RUNS or runs.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write the best numbers to this TOML file for train.")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the result.")] = False,
+) -> None:
+    """Search the numbers of a loss, judged by held-out training data whose labels are as wrong as the rest."""
+    given: dict[str, Any] = {
+        "loss": loss,
+        "noise": noise,
+        "model": model,
+        "epochs": epochs,
+        "batch_size": batch_size,
+        "train_size": train_size,
+        "image_size": image_size,
+        "seed": seed,
+        "device": device,
+        "workers": workers,
+    }
+    said = {name: value for name, value in given.items() if value is not None}
+    from noiseproof.datasets import DataError
+    from noiseproof.planning import tuning
+    from noiseproof.planning.space import space_of
+    from noiseproof.training.interruption import Interrupted
+    from noiseproof.training.plan import config_of
+    from noiseproof.training.store import default_folder
+
+    def tell(trial: "Trial", over: int) -> None:
+        if not quiet:
+            typer.echo(f"trial {trial.number} ({over} of {trials} over): {_told(trial)}")
+
+    try:
+        tuning.optuna_or_error()
+        config = config_of(dataset, recipe, said)
+        name = study or tuning.study_name(config, on)
+        if not quiet:
+            ranges = ", ".join(f"{each.name} {each.low:.2g}–{each.high:.2g}" for each in space_of(config))
+            typer.echo(f"Study {name}: {ranges}; {config.epochs} epochs a trial.")
+        found = tuning.search(
+            config,
+            trials=trials,
+            folder=folder or default_folder(),
+            study=study,
+            on=on,
+            share=share,
+            pruner=pruner,
+            tell=tell,
+        )
+        text = _recipe(found, on)
+        if out is not None:
+            out.write_text(text, encoding="utf-8")
+    except Interrupted as stopped:
+        typer.echo(
+            f"Stopped; all trials that were over are kept. Go on with: {_same_command(str(stopped))}",
+            err=True,
+        )
+        raise typer.Exit(130) from None
+    except (ValueError, TypeError, DataError, OSError, ImportError, RuntimeError) as error:
+        typer.echo(f"Error: {error}", err=True)
+        raise typer.Exit(2) from None
+    _print_table(found)
+    if out is None:
+        typer.echo(text, nl=False)
+    else:
+        recipe_file = shlex.quote(str(out))
+        typer.echo(f"Wrote {out}. Train with: noiseproof train {shlex.quote(dataset)} --recipe {recipe_file}")
+
+
+def _told(trial: "Trial") -> str:
+    numbers = ", ".join(f"{name} {value:.3g}" for name, value in trial.numbers.items())
+    if trial.state == "pruned":
+        return f"cut short after {trial.epochs} epochs at {trial.score:.2f}%; {numbers}"
+    return f"{trial.score:.2f}%; {numbers}" if trial.score is not None else f"failed; {numbers}"
+
+
+def _same_command(study: str) -> str:
+    """The command that was typed, with the study's name in it."""
+    import sys
+
+    words = sys.argv[1:]
+    named = any(word == "--study" or word.startswith("--study=") for word in words)
+    return shlex.join(["noiseproof", *words, *([] if named else ["--study", study])])
+
+
+def _print_table(found: "Search") -> None:
+    """The best trials, and where the start stands among them."""
+    from rich.console import Console
+    from rich.table import Table
+
+    complete = sorted(
+        (each for each in found.trials if each.state == "complete"),
+        key=lambda each: (-(each.score or 0.0), each.number),
+    )
+    pruned = sum(each.state == "pruned" for each in found.trials)
+    failed = sum(each.state == "fail" for each in found.trials)
+    table = Table(
+        title=f"{found.study}: {len(found.trials)} trials, {pruned} cut short, {failed} failed",
+        title_justify="left",
+    )
+    table.add_column("trial", justify="right")
+    table.add_column("held-out labels", justify="right")
+    for each in found.space:
+        table.add_column(each.name, justify="right")
+    shown = complete[:5] + [each for each in complete[5:] if each.number == 0]
+    for trial in shown:
+        number = f"{trial.number} (start)" if trial.number == 0 else str(trial.number)
+        cells = [f"{trial.numbers[each.name]:.3g}" for each in found.space]
+        table.add_row(number, f"{trial.score:.2f}%", *cells)
+    Console().print(table)
+
+
+def _recipe(found: "Search", on: str) -> str:
+    """The best config as a recipe for ``train``."""
+    from noiseproof.planning.recipe_file import recipe_text
+
+    judged = "labels as wrong as the rest" if on == "noisy" else "true labels, which users do not have"
+    searched = {each.name for each in found.space}
+    remark = (
+        f"Chosen by noiseproof tune: the best of {len(found.trials)} trials of study {found.study}, "
+        f"{found.best.score:.2f}% on held-out {judged}. Searched: {', '.join(sorted(searched))}."
+    )
+    return recipe_text(found.config, remark)

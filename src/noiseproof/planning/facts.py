@@ -1,0 +1,163 @@
+"""What a plan is made from: size, classes, balance and form of the data, and what is known of its noise."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from noiseproof.datasets import LabeledData
+
+KINDS = ("sym", "asym", "dep", "real", "confused")
+"""Kinds of noise: the paper's four, and what an estimate can tell apart from ``sym``: classes that are confused."""
+
+FILES_LOOKED_AT = 64
+"""Picture files whose size and colours are looked at."""
+
+
+@dataclass(frozen=True)
+class Noise:
+    """What is known of the wrong labels.
+
+    Attributes:
+        rate: share of wrong labels.
+        kind: a name in :data:`KINDS`, or ``None`` where it is not known.
+        source: how it is known, in words.
+        largest_class_rate: share of wrong labels of the class that has most of them.
+        is_a_bound: whether there may well be fewer.
+    """
+
+    rate: float
+    kind: str | None = None
+    source: str = "said by the user"
+    largest_class_rate: float | None = None
+    is_a_bound: bool = False
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.rate <= 1:
+            raise ValueError(f"noise: expected a share of wrong labels from 0 to 1, got {self.rate}")
+        if self.kind is not None and self.kind not in KINDS:
+            raise ValueError(f"noise kind: expected one of {', '.join(KINDS)}, got {self.kind!r}")
+
+    @property
+    def class_rate(self) -> float:
+        """Share of wrong labels in the classes that have them: what tables call the rate of asymmetric noise."""
+        return self.rate if self.largest_class_rate is None else self.largest_class_rate
+
+    @property
+    def name(self) -> str | None:
+        """Short name for recipes that depend on the noise, such as ``"asym-0.4"``."""
+        if self.kind in (None, "confused"):
+            return None
+        return f"{self.kind}-{self.rate:g}"
+
+    def __str__(self) -> str:
+        kinds = {
+            "sym": ", at random",
+            "confused": ", classes confused with one another",
+            "asym": ", classes confused with one another",
+            "dep": ", depending on the picture",
+            "real": ", people's mistakes",
+        }
+        share = f"{'at most ' if self.is_a_bound else 'about '}{self.rate:.0%} of the labels wrong"
+        return f"{share}{kinds.get(self.kind or '', '')} ({self.source})"
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the rules look at.
+
+    Attributes:
+        name: of the data set.
+        samples: training samples.
+        classes: K.
+        balance: samples of the rarest class over those of the commonest one.
+        form: ``"pictures"`` (arrays), ``"files"``, ``"masks"`` or ``"table"``.
+        side: the pictures' shorter side, of files the median one; 0 for tables.
+        grey: whether pictures have one channel.
+        noise: what is known of it, if anything.
+        recipe: the data set's own recipe, if it has one.
+        own_network: of tables: whether the network is the user's own instead of the estimator's perceptron.
+
+    Example:
+        >>> from noiseproof import datasets
+        >>> facts_of(datasets.load("digits"))
+        Facts(name='digits', samples=1438, classes=10, balance=0.95..., form='pictures', side=8, grey=True,
+              noise=None, recipe='digits', own_network=False)
+    """
+
+    name: str
+    samples: int
+    classes: int
+    balance: float = 1.0
+    form: str = "pictures"
+    side: int = 0
+    grey: bool = False
+    noise: Noise | None = None
+    recipe: str | None = None
+    own_network: bool = False
+
+    def with_noise(self, noise: Noise | None) -> "Facts":
+        """The same with what is known of the noise."""
+        return replace(self, noise=noise)
+
+    def __str__(self) -> str:
+        forms = {"pictures": "pictures", "files": "picture files", "masks": "pictures with masks"}
+        what = forms.get(self.form, "samples")
+        size = f" of {self.side} pixels" if self.side else ""
+        colours = ", grey" if self.grey and self.side else ""
+        return (
+            f"{self.samples} {what}{size}{colours}, {self.classes} classes, the rarest class has "
+            f"{self.balance:.0%} of the commonest one's samples"
+        )
+
+
+def facts_of(data: LabeledData, name: str | None = None) -> Facts:
+    """Look at a data set.
+
+    Args:
+        data: its training split.
+        name: what it was loaded by; the data's own name by default.
+    """
+    from noiseproof.training.config import default_recipe
+
+    name = name or data.name
+    if len(data) == 0:
+        raise ValueError(f"{name}: expected training samples, got none")
+    counts = np.bincount(data.labels, minlength=data.num_classes)
+    side, grey = _size(data)
+    form = "masks" if data.masks is not None else "files" if data.images is None else "pictures"
+    return Facts(
+        name=name,
+        samples=len(data),
+        classes=data.num_classes,
+        balance=1.0 if form == "masks" else float(counts.min() / counts.max()),
+        form=form,
+        side=side,
+        grey=grey,
+        recipe=default_recipe(name),
+    )
+
+
+def _size(data: LabeledData) -> tuple[int, bool]:
+    """Shorter side of the pictures, and whether they are grey."""
+    if data.images is not None:
+        height, width, channels = data.images.shape[1:]
+        return min(height, width), channels == 1
+    assert data.paths is not None
+    chosen = np.random.RandomState(0).permutation(len(data.paths))[:FILES_LOOKED_AT]
+    return _size_of_files([data.paths[index] for index in chosen])
+
+
+def _size_of_files(paths: Sequence[Path]) -> tuple[int, bool]:
+    from PIL import Image
+
+    sides, grey = [], []
+    for path in paths:
+        try:
+            with Image.open(path) as picture:  # reads the header only
+                sides.append(min(picture.size))
+                grey.append(picture.mode in ("1", "L", "LA", "I", "I;16", "F"))
+        except OSError:  # a broken file is told of when it is read for training
+            continue
+    return (int(np.median(sides)), all(grey)) if sides else (0, False)

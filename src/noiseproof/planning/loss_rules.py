@@ -1,0 +1,297 @@
+"""Rules for the loss, its hyper-parameters α, β, λ, …, and the regulariser that goes with it."""
+
+from typing import Any
+
+from noiseproof.losses import Recipe, published_recipe, record
+from noiseproof.losses.recipes import RECIPE_NAMES
+from noiseproof.planning.facts import Facts
+from noiseproof.planning.row_rules import MANY_CLASSES, by_classes
+from noiseproof.planning.rule import Chosen, Rule
+from noiseproof.planning.sources import TITLES, Cells, Measured, Numbers, PageRow, RecipeField, Source
+
+CONFUSED = ("asym", "dep", "real", "confused")
+BALANCED = 0.3
+"""Down to this share of the commonest class's samples in the rarest one, ANL-CE* was ahead of ANL-CE."""
+
+NO_NOISE = 0.01
+"""Where the lines between the paper's cells for no noise and 20% cross, of CE and ANL-CE on CIFAR-100: at 0.8%."""
+
+L1_AT_ONE_SAMPLE = 0.03
+FEWEST_MEASURED = 100
+"""Tables of fewer samples take the L1 strength of this many: nothing smaller was measured."""
+
+
+def _noise_is(facts: Facts, *kinds: str) -> bool:
+    return facts.noise is not None and facts.noise.kind in kinds
+
+
+def _balanced_confusion(facts: Facts) -> bool:
+    return _noise_is(facts, *CONFUSED) and facts.balance >= BALANCED
+
+
+def _simple(loss: str) -> Any:
+    return lambda facts, chosen: loss
+
+
+LOSS_RULES = (
+    Rule(
+        "loss-masks",
+        "loss",
+        when="pictures with masks",
+        then="`anl-ce`",
+        applies=lambda facts, chosen: facts.form == "masks",
+        value=_simple("anl-ce"),
+        reason=lambda facts, chosen: "the paper's best in all but one noisy cell of its table of ISIC-2017",
+        sources=(
+            Cells("isic2017-dice", "alpha-0.7-beta-0.7", "ANL-CE", "T-Loss"),
+            Cells("isic2017-dice", "alpha-0.3-beta-0.5", "ANL-CE", "T-Loss"),
+            Cells("isic2017-dice", "alpha-0.7-beta-0.7", "ANL-CE", "GCE"),
+        ),
+    ),
+    Rule(
+        "loss-no-noise",
+        "loss",
+        when=f"more than {MANY_CLASSES} classes and at most {NO_NOISE:.0%} of the labels wrong",
+        then="`ce`",
+        applies=lambda facts, chosen: (
+            facts.classes > MANY_CLASSES and facts.noise is not None and facts.noise.rate <= NO_NOISE
+        ),
+        value=_simple("ce"),
+        reason=lambda facts, chosen: f"{facts.classes} classes and hardly a wrong label: nothing to resist",
+        sources=(Cells("cifar100", "clean", "CE", "ANL-CE"),),
+    ),
+    Rule(
+        "loss-confused",
+        "loss",
+        when=(
+            f"classes are confused with one another or people's mistakes, at most {MANY_CLASSES} classes, the "
+            f"rarest class has at least {BALANCED:.0%} of the commonest one's samples"
+        ),
+        then="`anl-ce*`",
+        applies=lambda facts, chosen: facts.classes <= MANY_CLASSES and _balanced_confusion(facts),
+        value=_simple("anl-ce*"),
+        reason=lambda facts, chosen: "classes are confused with one another, and about equally frequent",
+        sources=(
+            Cells("cifar10", "asym-0.4", "ANL-CE*", "ANL-CE"),
+            Cells("cifar10", "dep-0.4", "ANL-CE*", "ANL-CE"),
+            Cells("cifar10", "real", "ANL-CE*", "ANL-CE"),
+            Measured("balance 0.3", "anl-ce*", "anl-ce", (84.1, 81.4)),
+            Measured("balance 0.2", "anl-ce", "anl-ce*", (82.5, 79.1)),
+        ),
+    ),
+    Rule(
+        "loss-confused-many-classes",
+        "loss",
+        when=(
+            f"more than {MANY_CLASSES} classes, asymmetric noise of at least 30% in the classes it is in, or "
+            "people's mistakes; balance as above"
+        ),
+        then="`anl-ce*`",
+        applies=lambda facts, chosen: (
+            facts.classes > MANY_CLASSES
+            and _balanced_confusion(facts)
+            and not _noise_is(facts, "dep")
+            and facts.noise is not None
+            and (facts.noise.kind == "real" or facts.noise.class_rate >= 0.3)
+        ),
+        value=_simple("anl-ce*"),
+        reason=lambda facts, chosen: (
+            "classes are confused with one another, often, and about equally frequent"
+        ),
+        sources=(
+            Cells("cifar100", "asym-0.4", "ANL-CE*", "ANL-CE"),
+            Cells("cifar100", "real", "ANL-CE*", "ANL-CE"),
+            Cells("cifar100", "asym-0.2", "ANL-CE", "ANL-CE*"),
+        ),
+    ),
+    Rule(
+        "loss-default",
+        "loss",
+        when="everything else, also where nothing is known of the noise",
+        then="`anl-ce`",
+        applies=lambda facts, chosen: True,
+        value=_simple("anl-ce"),
+        reason=lambda facts, chosen: "best or nearly so under every noise of the paper's tables",
+        sources=(
+            Cells("cifar10", "clean", "ANL-CE", "CE"),
+            Cells("cifar10", "sym-0.4", "ANL-CE", "APL"),
+            Cells("cifar10", "sym-0.8", "ANL-CE", "GCE"),
+            Cells("cifar100", "sym-0.4", "ANL-CE", "APL"),
+        ),
+    ),
+)
+
+
+def numbers_of(facts: Facts, chosen: Chosen) -> tuple[Recipe, str | None]:
+    """What was published for the loss on the row, else for the row of the two that have all; and on which."""
+    from noiseproof.training.config import read_recipe
+
+    loss, row = record(str(chosen["loss"])).name, str(chosen["row"])
+    own = row if row in RECIPE_NAMES else str(read_recipe(row).get("published_for", ""))
+    for name in (own, by_classes(facts.classes)):
+        if own and name in record(loss).recipes:
+            return published_recipe(loss, name), name
+    return Recipe(), None
+
+
+def _entropy_weight_is_missing(facts: Facts, chosen: Chosen) -> bool:
+    row = str(chosen["row"])
+    return (
+        record(str(chosen["loss"])).name == "anl-ce*"
+        and row in record("anl-ce").recipes
+        and (row not in record("anl-ce*").recipes)
+    )
+
+
+def _with_entropy_weight(facts: Facts, chosen: Chosen) -> dict[str, float]:
+    weight = published_recipe("anl-ce*", by_classes(facts.classes)).hyperparameters["entropy_weight"]
+    return {**published_recipe("anl-ce", str(chosen["row"])).hyperparameters, "entropy_weight": weight}
+
+
+def _published_numbers(facts: Facts, chosen: Chosen) -> dict[str, float]:
+    return numbers_of(facts, chosen)[0].for_noise(facts.noise.name if facts.noise else None)
+
+
+def _is_published(facts: Facts, chosen: Chosen) -> bool:
+    return numbers_of(facts, chosen)[1] is not None
+
+
+def _cited_numbers(facts: Facts, chosen: Chosen) -> tuple[Source, ...]:
+    _, name = numbers_of(facts, chosen)
+    return () if name is None else (Numbers(record(str(chosen["loss"])).name, name),)
+
+
+def _why_numbers(facts: Facts, chosen: Chosen) -> str:
+    _, name = numbers_of(facts, chosen)
+    loss = record(str(chosen["loss"])).name
+    return f"{facts.classes} classes: published for {TITLES[str(name)]} and {loss}"
+
+
+ALL_NUMBERS = tuple(
+    Numbers(loss, row) for loss in ("anl-ce", "anl-fl", "anl-ce*") for row in record(loss).recipes
+)
+
+PARAMETER_RULES = (
+    Rule(
+        "numbers-with-lambda",
+        "loss_parameters",
+        when="`anl-ce*` on a row for which no λ was published",
+        then="α, β of ANL-CE on the row, λ of CIFAR-10 or, above 50 classes, CIFAR-100",
+        applies=_entropy_weight_is_missing,
+        value=_with_entropy_weight,
+        reason=lambda facts, chosen: (
+            f"α, β: published for {TITLES[str(chosen['row'])]} and anl-ce; λ: for "
+            f"{TITLES[by_classes(facts.classes)]}, no nearer one is published"
+        ),
+        sources=(
+            Numbers("anl-ce", "mnist-like"),
+            Numbers("anl-ce", "animal10n"),
+            Numbers("anl-ce*", "cifar10"),
+            Numbers("anl-ce*", "cifar100"),
+        ),
+        cites=lambda facts, chosen: (
+            Numbers("anl-ce", str(chosen["row"])),
+            Numbers("anl-ce*", by_classes(facts.classes)),
+        ),
+    ),
+    Rule(
+        "numbers-of-the-row",
+        "loss_parameters",
+        when="hyper-parameters were published for the loss",
+        then="those of the row; where the loss has none there, of CIFAR-10 or, above 50 classes, CIFAR-100",
+        applies=lambda facts, chosen: (
+            _is_published(facts, chosen) and bool(_published_numbers(facts, chosen))
+        ),
+        value=_published_numbers,
+        reason=_why_numbers,
+        sources=ALL_NUMBERS,
+        cites=_cited_numbers,
+    ),
+)
+
+REGULARISER_RULES = (
+    Rule(
+        "l1-of-tables",
+        "l1",
+        when="a table and the estimator's perceptron, a loss that was published with L1",
+        then="0.03/√n, at most 0.003",
+        applies=lambda facts, chosen: (
+            facts.form == "table" and not facts.own_network and numbers_of(facts, chosen)[0].l1 > 0
+        ),
+        value=lambda facts, chosen: L1_AT_ONE_SAMPLE / max(facts.samples, FEWEST_MEASURED) ** 0.5,
+        reason=lambda facts, chosen: f"0.03/√n for {max(facts.samples, FEWEST_MEASURED)} samples of a table",
+        sources=(
+            PageRow("no L1", (80.4, 63.8)),
+            PageRow("L1 / 3", (81.4, 64.7)),
+            PageRow("L1 x 3", (80.7, 62.9)),
+        ),
+    ),
+    Rule(
+        "l1-lambda",
+        "l1",
+        when="`anl-ce*` on a row for which no λ was published",
+        then="δ of ANL-CE on the row",
+        applies=_entropy_weight_is_missing,
+        value=lambda facts, chosen: published_recipe("anl-ce", str(chosen["row"])).l1,
+        reason=lambda facts, chosen: f"published for {TITLES[str(chosen['row'])]} and anl-ce",
+        sources=(Numbers("anl-ce", "mnist-like"), Numbers("anl-ce", "animal10n")),
+        cites=lambda facts, chosen: (Numbers("anl-ce", str(chosen["row"])),),
+    ),
+    Rule(
+        "l1-of-the-row",
+        "l1",
+        when="a loss that was published with L1",
+        then="δ of the row",
+        applies=lambda facts, chosen: numbers_of(facts, chosen)[0].l1 > 0,
+        value=lambda facts, chosen: numbers_of(facts, chosen)[0].l1,
+        reason=lambda facts, chosen: f"{_why_numbers(facts, chosen)}, in place of weight decay",
+        sources=ALL_NUMBERS,
+        cites=_cited_numbers,
+    ),
+    Rule(
+        "weight-decay-of-the-loss",
+        "weight_decay",
+        when="a loss that was published with a weight decay of its own; 0 for most losses with L1",
+        then="that",
+        applies=lambda facts, chosen: (
+            _entropy_weight_is_missing(facts, chosen) or numbers_of(facts, chosen)[0].weight_decay is not None
+        ),
+        value=lambda facts, chosen: numbers_of(facts, chosen)[0].weight_decay or 0.0,
+        reason=lambda facts, chosen: (
+            "L1 stands in its place"
+            if not numbers_of(facts, chosen)[0].weight_decay
+            else _why_numbers(facts, chosen)
+        ),
+        sources=(*ALL_NUMBERS, Numbers("gce", "animal10n")),
+        cites=_cited_numbers,
+    ),
+    Rule(
+        "weight-decay-of-the-row",
+        "weight_decay",
+        when="every other loss",
+        then="the row's",
+        applies=lambda facts, chosen: True,
+        value=lambda facts, chosen: _row_decay(chosen),
+        reason=lambda facts, chosen: f"the paper's for {TITLES[str(chosen['row'])]} and losses without L1",
+        sources=(
+            RecipeField("cifar10", "weight_decay", 1e-4),
+            RecipeField("cifar100", "weight_decay", 1e-5),
+            RecipeField("mnist-like", "weight_decay", 1e-3),
+            RecipeField("webvision-mini", "weight_decay", 3e-5),
+            RecipeField("animal10n", "weight_decay", 1e-3),
+            RecipeField("clothing1m", "weight_decay", 1e-3),
+            RecipeField("isic2017", "weight_decay", 5e-6),
+        ),
+        cites=lambda facts, chosen: (RecipeField(_paper_row(chosen), "weight_decay", _row_decay(chosen)),),
+    ),
+)
+
+
+def _paper_row(chosen: Chosen) -> str:
+    return "cifar10" if chosen["row"] == "digits" else str(chosen["row"])
+
+
+def _row_decay(chosen: Chosen) -> float:
+    from noiseproof.training.config import read_recipe
+
+    return float(read_recipe(_paper_row(chosen))["weight_decay"])

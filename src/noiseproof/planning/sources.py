@@ -1,0 +1,262 @@
+"""What a rule of the planner may rest on: cells and recipes of the paper, and runs of our own that are on record.
+
+Every source knows how to say itself and how to check itself: ``trouble(root)`` looks the source up, in the package
+or in the checkout at ``root``, and says what is wrong with it. The tests ask every source of every rule.
+"""
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean
+from typing import Any, Protocol
+
+from noiseproof.losses import published_recipe
+
+TITLES = {
+    "cifar10": "CIFAR-10",
+    "cifar100": "CIFAR-100",
+    "mnist-like": "MNIST-like",
+    "webvision-mini": "WebVision-mini",
+    "animal10n": "Animal-10N",
+    "clothing1m": "Clothing-1M",
+    "isic2017": "ISIC-2017",
+    "isic2017-dice": "ISIC-2017",
+    "digits": "the digits",
+}
+"""What recipes and tables are called in words."""
+
+
+class Source(Protocol):
+    """Something that supports a rule."""
+
+    def __str__(self) -> str:
+        """The source in words, with its numbers."""
+
+    def trouble(self, root: Path) -> str | None:
+        """What is wrong with it: it is not there, or says something else; ``None`` where all is well."""
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Two cells of a column of the paper's tables, of which the first is better.
+
+    Example:
+        >>> print(Cells("cifar10", "asym-0.4", "ANL-CE*", "ANL-CE"))
+        the paper, CIFAR-10, asym-0.4: ANL-CE* 81.47, ANL-CE 77.63
+    """
+
+    table: str
+    column: str
+    better: str
+    worse: str
+
+    def __str__(self) -> str:
+        numbers = ", ".join(f"{each} {self._mean(each):.2f}" for each in (self.better, self.worse))
+        return f"the paper, {TITLES[self.table]}, {self.column}: {numbers}"
+
+    def trouble(self, root: Path) -> str | None:
+        """See whether both cells exist and the first is the better one."""
+        from noiseproof.results import published
+
+        for method in (self.better, self.worse):
+            if published(self.table, method, self.column) is None:
+                return f"the paper has no {method} in {self.column} of {self.table}"
+        return None if self._mean(self.better) > self._mean(self.worse) else f"not so: {self}"
+
+    def _mean(self, method: str) -> float:
+        from noiseproof.results import published
+
+        found = published(self.table, method, self.column)
+        return float("nan") if found is None else found.mean
+
+
+@dataclass(frozen=True)
+class RecipeField:
+    """A field of the paper's recipe for a data set.
+
+    Example:
+        >>> print(RecipeField("cifar10", "epochs", 120))
+        the paper's recipe for CIFAR-10: epochs 120
+    """
+
+    recipe: str
+    field: str
+    value: Any
+
+    def __str__(self) -> str:
+        return f"the paper's recipe for {TITLES[self.recipe]}: {self.field} {self.value}"
+
+    def trouble(self, root: Path) -> str | None:
+        """See whether the recipe says so."""
+        from noiseproof.training.config import read_recipe
+
+        said = read_recipe(self.recipe).get(self.field)
+        return None if said == self.value else f"{self.recipe}: {self.field} is {said!r}, not {self.value!r}"
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """What was published for a loss on a data set.
+
+    Example:
+        >>> print(Numbers("anl-ce", "cifar100"))
+        published for anl-ce on CIFAR-100: α 10, β 1, δ 5e-07
+    """
+
+    loss: str
+    recipe: str
+
+    def __str__(self) -> str:
+        found = published_recipe(self.loss, self.recipe)
+        greek = {"alpha": "α", "beta": "β", "entropy_weight": "λ", "gamma": "γ"}
+        said = [f"{greek.get(name, name)} {value:g}" for name, value in found.hyperparameters.items()]
+        said += [f"δ {found.l1:g}"] if found.l1 else []
+        said += [f"weight decay {found.weight_decay:g}"] if found.weight_decay else []
+        return f"published for {self.loss} on {TITLES[self.recipe]}: {', '.join(said)}"
+
+    def trouble(self, root: Path) -> str | None:
+        """See whether anything was published for them."""
+        found = published_recipe(self.loss, self.recipe)
+        known = found.hyperparameters or found.l1 or found.weight_decay is not None
+        return None if known else f"nothing was published for {self.loss} on {self.recipe}"
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """Runs on record, of which the first ones are better in the mean than the others.
+
+    Attributes:
+        what: what was compared.
+        better: config hashes of the runs that speak for the rule.
+        worse: those of what they are compared with.
+        means: test accuracy of both in percent, to a tenth.
+    """
+
+    what: str
+    better: tuple[str, ...]
+    worse: tuple[str, ...]
+    means: tuple[float, float]
+
+    file = "docs/performance/tuning-rules.jsonl"
+
+    def __str__(self) -> str:
+        return f"{self.file}, {self.what}: {self.means[0]:.1f} against {self.means[1]:.1f}"
+
+    def trouble(self, root: Path) -> str | None:
+        """See whether the runs are on record, and what they came to."""
+        from noiseproof.results import read_records
+
+        scores = {each.config_hash: each.score for each in read_records(root / self.file)}
+        missing = [each for each in (*self.better, *self.worse) if each not in scores]
+        if missing:
+            return f"{self.file} has no {', '.join(missing)}"
+        found = tuple(round(mean(scores[each] for each in group), 1) for group in (self.better, self.worse))
+        if found != self.means:
+            return f"{self.file}, {self.what}: {found}, not {self.means}"
+        return None if found[0] > found[1] else f"not so: {self}"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Two settings of a measurement on record, of which the first is better in the mean over tables and seeds.
+
+    Attributes:
+        what: the comparison, as in the file ``docs/performance/tuning-estimator.jsonl``.
+        better: the setting that speaks for the rule.
+        worse: the other one.
+        means: accuracy of both in percent, to a tenth.
+    """
+
+    what: str
+    better: str
+    worse: str
+    means: tuple[float, float]
+
+    file = "docs/performance/tuning-estimator.jsonl"
+
+    def __str__(self) -> str:
+        better, worse = self.means
+        return f"{self.file}, {self.what}: {self.better} {better:.1f}, {self.worse} {worse:.1f}"
+
+    def trouble(self, root: Path) -> str | None:
+        """See whether the file says so."""
+        lines = [json.loads(line) for line in (root / self.file).read_text().splitlines()]
+        scores = {
+            setting: [
+                x
+                for each in lines
+                if (each["what"], each["setting"]) == (self.what, setting)
+                for x in each["accuracies"]
+            ]
+            for setting in (self.better, self.worse)
+        }
+        if not all(scores.values()):
+            return f"{self.file} has no {self.what} with {self.better} and {self.worse}"
+        found = tuple(round(mean(scores[each]), 1) for each in (self.better, self.worse))
+        if found != self.means:
+            return f"{self.file}, {self.what}: {found}, not {self.means}"
+        return None if found[0] > found[1] else f"not so: {self}"
+
+
+@dataclass(frozen=True)
+class PageRow:
+    """A row of a measured table in a page of the documentation, no better than the row ``automatic``.
+
+    Attributes:
+        row: its first cell.
+        values: its other cells.
+    """
+
+    row: str
+    values: tuple[float, ...]
+
+    page = "docs/sklearn.md"
+
+    def __str__(self) -> str:
+        return f"{self.page}, {self.row}: {', '.join(map(str, self.values))}"
+
+    def trouble(self, root: Path) -> str | None:
+        """See whether the page has the row, and whether the automatic numbers are at least as good in the mean."""
+        text = (root / self.page).read_text()
+        automatic = _cells(text, "automatic")
+        found = _cells(text, self.row)
+        if not found or found != self.values:
+            return f"{self.page}: the row {self.row!r} is {found}, not {self.values}"
+        return None if mean(automatic) >= mean(found) else f"not so: automatic {automatic}, {self}"
+
+
+def _cells(text: str, row: str) -> tuple[float, ...]:
+    match = re.search(rf"^\| {re.escape(row)} \|((?: [\d.]+ \|)+)$", text, re.M)
+    return tuple(float(cell) for cell in match[1].split("|") if cell.strip()) if match else ()
+
+
+@dataclass(frozen=True)
+class PictureSize:
+    """Side of the pictures that a recipe of the paper is for.
+
+    Example:
+        >>> print(PictureSize("animal10n", 64))
+        the paper's pictures of Animal-10N: 64 x 64
+    """
+
+    recipe: str
+    side: int
+
+    def __str__(self) -> str:
+        return f"the paper's pictures of {TITLES[self.recipe]}: {self.side} x {self.side}"
+
+    def trouble(self, root: Path) -> str | None:
+        """See whether the data set's pictures are brought to this size, or have it."""
+        from noiseproof.datasets.augment import recipe_for
+        from noiseproof.datasets.registry import find
+
+        dataset = "fashion-mnist" if self.recipe == "mnist-like" else self.recipe
+        fit = recipe_for(dataset).train_fit
+        facts = find(dataset).facts
+        shape = fit.shape if fit is not None else facts[0].image_shape if facts else None
+        return (
+            None
+            if shape is not None and shape[0] == self.side
+            else f"{self.recipe}: {shape}, not {self.side}"
+        )

@@ -1,0 +1,171 @@
+"""Rules for how to train: network, picture size, batch, epochs, optimiser, learning rate."""
+
+from typing import Any
+
+from noiseproof.planning.facts import Facts
+from noiseproof.planning.row_rules import DIGITS_LEAD, OWN_ROWS, SAMPLES, SIDES
+from noiseproof.planning.rule import Chosen, Rule
+from noiseproof.planning.sources import TITLES, PictureSize, RecipeField, Recorded
+
+LEAST_EPOCHS = 10
+FIELDS = (
+    "model",
+    "model_options",
+    "batch_size",
+    "epochs",
+    "optimizer",
+    "learning_rate",
+    "momentum",
+    "nesterov",
+    "schedule",
+    "schedule_factor",
+    "schedule_milestones",
+    "clip_norm",
+)
+"""What a row says of training, beside the loss and its regulariser."""
+
+BY_MASKS = ("batch_size", "epochs", "optimizer", "learning_rate", "schedule", "schedule_factor", "clip_norm")
+"""Of which the row of ISIC-2017 says these; its network has a rule of its own."""
+
+DIGITS = ("d28f3e4388861f26", "a38fadc51f564cc8", "14be0674f88db4d6")
+DIGITS_BATCHES = (
+    Recorded(
+        "digits, sym-0.4, batch 64 against 128",
+        DIGITS,
+        ("0cc15268e3a78688", "f153e1986083b820", "21865c372a61667c"),
+        (98.3, 94.6),
+    ),
+    Recorded(
+        "digits, sym-0.4, batch 64 against 32",
+        DIGITS,
+        ("3dc27a93ba3dc8b3", "b0b5ea49470500ee", "be046bb4e8893a6a"),
+        (98.3, 96.8),
+    ),
+)
+
+
+def _own_data(facts: Facts) -> bool:
+    return facts.recipe not in OWN_ROWS and facts.form in ("pictures", "files")
+
+
+def _side_of_masks(facts: Facts) -> int:
+    return min(256, max(16, facts.side // 16 * 16))
+
+
+def _steps_an_epoch(facts: Facts, batch: int) -> str:
+    return f"{facts.samples} training pictures give {-(-facts.samples // batch)} steps an epoch"
+
+
+def _epochs_of_the_row(chosen: Chosen) -> int:
+    from noiseproof.training.config import read_recipe
+
+    return int(read_recipe(str(chosen["row"]))["epochs"])
+
+
+def _same_steps(facts: Facts, chosen: Chosen) -> int:
+    row = str(chosen["row"])
+    return max(LEAST_EPOCHS, -(-_epochs_of_the_row(chosen) * SAMPLES[row] // facts.samples))
+
+
+SPECIAL_RULES = (
+    Rule(
+        "network-masks",
+        "model",
+        when="pictures with masks",
+        then="`unet`",
+        applies=lambda facts, chosen: facts.form == "masks",
+        value=lambda facts, chosen: "unet",
+        reason=lambda facts, chosen: (
+            "the paper's nnU-Net, plain and sized by its rule; nnunet is the same by MONAI"
+        ),
+        sources=(RecipeField("isic2017", "model", "nnunet"),),
+    ),
+    Rule(
+        "size-masks",
+        "image_size",
+        when="pictures with masks",
+        then="the shorter side, cut to a multiple of 16, at most 256",
+        applies=lambda facts, chosen: facts.form == "masks",
+        value=lambda facts, chosen: _side_of_masks(facts),
+        reason=lambda facts, chosen: f"at most the paper's 256; the pictures' shorter side is {facts.side}",
+        sources=(PictureSize("isic2017", 256),),
+    ),
+    Rule(
+        "batch-masks",
+        "batch_size",
+        when="fewer than 16 pictures with masks",
+        then="as many as there are",
+        applies=lambda facts, chosen: facts.form == "masks" and facts.samples < 16,
+        value=lambda facts, chosen: max(2, facts.samples),
+        reason=lambda facts, chosen: f"the paper's 16 at most; there are {facts.samples}",
+        sources=(RecipeField("isic2017", "batch_size", 16),),
+    ),
+    Rule(
+        "size-of-the-row",
+        "image_size",
+        when="picture files",
+        then="the side of the row's pictures",
+        applies=lambda facts, chosen: facts.form == "files" and chosen["row"] in SIDES and _own_data(facts),
+        value=lambda facts, chosen: SIDES[str(chosen["row"])],
+        reason=lambda facts, chosen: (
+            f"what network and numbers of {TITLES[str(chosen['row'])]} are for; larger is slower"
+        ),
+        sources=tuple(PictureSize(row, side) for row, side in SIDES.items()),
+        cites=lambda facts, chosen: (PictureSize(str(chosen["row"]), SIDES[str(chosen["row"])]),),
+    ),
+    Rule(
+        "epochs-many-samples",
+        "epochs",
+        when="own pictures, more than the row has",
+        then=f"as many steps as the row, at least {LEAST_EPOCHS} epochs",
+        applies=lambda facts, chosen: (
+            _own_data(facts) and facts.samples > SAMPLES.get(str(chosen["row"]), facts.samples)
+        ),
+        value=_same_steps,
+        reason=lambda facts, chosen: (
+            f"as many steps as {_epochs_of_the_row(chosen)} epochs of {TITLES[str(chosen['row'])]}, at least "
+            f"{LEAST_EPOCHS} epochs"
+        ),
+        sources=(RecipeField("cifar10", "epochs", 120), RecipeField("clothing1m", "epochs", LEAST_EPOCHS)),
+        cites=lambda facts, chosen: (
+            RecipeField(str(chosen["row"]), "epochs", _epochs_of_the_row(chosen)),
+            RecipeField("clothing1m", "epochs", LEAST_EPOCHS),
+        ),
+    ),
+)
+
+
+def _of_digits(field: str) -> tuple[Recorded, ...]:
+    return DIGITS_BATCHES if field == "batch_size" else (DIGITS_LEAD,)
+
+
+def _of_a_row(row: str, field: str, value: Any) -> Rule:
+    if field == "batch_size":
+        reason = lambda facts, chosen: _steps_an_epoch(facts, value)  # noqa: E731
+    elif row == "digits":
+        reason = lambda facts, chosen: "ours for the digits"  # noqa: E731
+    else:
+        reason = lambda facts, chosen: f"the paper's for {TITLES[row]}"  # noqa: E731
+    return Rule(
+        f"{row}-{field}".replace("_", "-"),
+        field,
+        when=f"the row is `{row}`",
+        then=f"`{value}`",
+        applies=lambda facts, chosen: chosen["row"] == row and facts.form != "table",
+        value=lambda facts, chosen: value,
+        reason=reason,
+        sources=_of_digits(field) if row == "digits" else (RecipeField(row, field, value),),
+    )
+
+
+def row_field_rules() -> tuple[Rule, ...]:
+    """One rule a row and field, read from the recipes."""
+    from noiseproof.training.config import read_recipe
+
+    rules = []
+    for row in (*OWN_ROWS, "isic2017"):
+        recipe = read_recipe(row)
+        for field in BY_MASKS if row == "isic2017" else FIELDS:
+            if field in recipe:
+                rules.append(_of_a_row(row, field, recipe[field]))
+    return tuple(rules)

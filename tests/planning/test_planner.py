@@ -1,0 +1,195 @@
+"""Plans of real data: what is looked at, the noise that is found, and recipes that train."""
+
+import tomllib
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from noiseproof import datasets, noise
+from noiseproof.command_line import app
+from noiseproof.planning import Noise, config_for, facts_of, noise_of, plan
+from noiseproof.planning.noise_guess import guess_noise
+from noiseproof.training import resolve
+from noiseproof.training.plan import plan_for
+from noiseproof.training.store import Store
+
+
+def run(*words):
+    return CliRunner().invoke(app, list(words))
+
+
+def test_facts_of_arrays_and_files(photos):
+    digits = facts_of(datasets.load("digits"))
+    assert (digits.samples, digits.classes, digits.side, digits.grey) == (1438, 10, 8, True)
+    assert (digits.form, digits.recipe) == ("pictures", "digits")
+    name = photos(each=6, side=40, mode="L")
+    files = facts_of(datasets.load(name), name)
+    assert (files.samples, files.classes, files.side, files.grey) == (18, 3, 40, True)
+    assert (files.form, files.recipe, files.balance) == ("files", None, 1.0)
+
+
+def test_balance_is_of_the_rarest_to_the_commonest():
+    data = datasets.load("digits")
+    few = np.concatenate([np.flatnonzero(data.labels == 0)[:30], np.flatnonzero(data.labels == 1)[:60]])
+    assert facts_of(data.subset(few)).balance == 0.0  # eight classes have no sample
+    assert facts_of(replace(data.subset(few), class_names=("0", "1"))).balance == 0.5
+
+
+def noisy(kind, rate):
+    data = datasets.load("digits")
+    if kind == "clean":
+        return data
+    make = noise.symmetric if kind == "sym" else noise.asymmetric
+    drawn = make(data.labels, rate, 10 if kind == "sym" else "mnist-like", 1)
+    return replace(data, labels=drawn.labels)
+
+
+@pytest.mark.parametrize(
+    ("kind", "rate", "really", "found"),
+    [("clean", 0.0, 0.0, None), ("sym", 0.4, 0.376, "sym"), ("asym", 0.4, 0.2, "confused")],
+)
+def test_noise_of_the_digits(kind, rate, really, found):
+    guess = noise_of(noisy(kind, rate))
+    assert guess.rate == pytest.approx(really, abs=0.08)
+    assert guess.kind == found
+    assert guess.transition.sum(1) == pytest.approx(1)
+    assert not guess.is_a_bound
+
+
+@pytest.mark.parametrize("trace", [0.0, 0.5])
+def test_a_model_that_knows_little_says_at_most(trace):
+    random = torch.Generator().manual_seed(0)
+    labels = np.arange(2_000) % 5
+    samples = torch.randn(2_000, 20, generator=random)
+    samples += trace * torch.randn(5, 20, generator=random)[labels]
+    guess = guess_noise(samples, labels, 5)
+    assert guess.is_a_bound
+    assert guess.kind is None
+    assert str(guess.as_noise()).startswith("at most ")
+
+
+def test_progress_is_told():
+    told = []
+    noise_of(datasets.load("digits"), tell=lambda what, share: told.append((what, share)))
+    assert {what for what, _ in told} == {"reading pictures", "cross-validating"}
+    assert all(0 <= share <= 1 for _, share in told)
+    assert told[-1] == ("cross-validating", 1.0)
+
+
+def test_many_samples_are_sampled(monkeypatch):
+    from noiseproof.planning import noise_guess
+
+    monkeypatch.setattr(noise_guess, "MOST_SAMPLES", 500)
+    assert noise_of(datasets.load("digits")).looked_at == 500
+
+
+def test_a_plan_in_toml_is_read_back_as_the_same_config(tmp_path, photos):
+    for name in ("digits", photos()):
+        made = plan(name, noise=Noise(0.2, "asym"))
+        file = tmp_path / "plan.toml"
+        file.write_text(made.as_toml())
+        assert resolve(name, recipe=str(file)).hash == made.config().hash
+        assert made.config().loss == "anl-ce*"
+
+
+def test_what_is_said_stands_in_the_recipe():
+    made = plan("digits", said={"loss": "gce", "epochs": 7}, estimate=False)
+    content = tomllib.loads(made.as_toml())
+    assert (content["loss"], content["epochs"], content["loss_parameters"]) == ("gce", 7, {"q": 0.7})
+    assert "# said by the user" in made.as_toml()
+    with pytest.raises(KeyError):
+        made["epochs"]
+
+
+def test_the_noise_of_peoples_labels_is_known(monkeypatch):
+    from noiseproof.planning import planner
+
+    data = datasets.load("digits")
+    monkeypatch.setattr(planner.datasets, "load", lambda name: replace(data, name="cifar10n"))
+    made = plan("cifar10n")
+    assert made.facts.noise.kind == "real"
+    assert made["loss"].value == "anl-ce*"
+
+
+def test_a_config_for_data_that_is_loaded(photos):
+    assert config_for(datasets.load("digits"), "digits", {"seed": 4}).seed == 4
+    name = photos()
+    data = datasets.load(name)
+    config = config_for(data, name, {"noise": "clean", "epochs": 3})
+    assert (config.model, config.image_size, config.epochs) == ("cnn8", 32, 3)
+    assert config_for(data, None, {}).loss == "anl-ce"
+
+
+def test_train_plans_by_the_same_rules(photos):
+    name = photos()
+    said = {"model": "mlp", "epochs": 3}
+    by_train = {choice.field: choice.value for choice in plan_for(name, said)}
+    by_plan = plan(name, said=said, estimate=False)
+    assert by_train == {choice.field: choice.value for choice in by_plan.choices if choice.field != "row"}
+
+
+@pytest.mark.parametrize("data", ["digits", "photos"])
+def test_plan_then_train(data, photos, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    name = data if data == "digits" else photos()
+    done = run(
+        "plan",
+        name,
+        "--out",
+        "plan.toml",
+        "-q",
+        "--model",
+        "mlp",
+        *(["--noise", "asym-0.4"] * (data != "digits")),
+    )
+    assert done.exit_code == 0, done.output
+    assert "Train with: noiseproof train " in done.output
+    trained = run("train", name, "--recipe", "plan.toml", "--epochs", "1", "-q", "--workers", "0")
+    assert trained.exit_code == 0, trained.output
+    with Store(tmp_path / "runs") as store:
+        (record,) = store.runs()
+    written = tomllib.loads((tmp_path / "plan.toml").read_text())
+    for field in ("loss", "loss_parameters", "l1", "model", "batch_size", "learning_rate"):
+        assert record.config[field] == written[field]
+
+
+def test_the_plan_goes_to_the_screen(photos):
+    done = run("plan", photos(), "--noise", "0.4", "--noise-kind", "sym")
+    assert done.exit_code == 0, done.output
+    content = tomllib.loads(done.stdout)
+    assert (content["loss"], content["model"], content["image_size"]) == ("anl-ce", "cnn8", 32)
+    assert "about 40% of the labels wrong, at random (said by the user)" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("digitz",), "did you mean 'digits'"),
+        (("digits", "--noise", "much"), "--noise: expected a share of wrong labels such as 0.4"),
+        (("digits", "--noise", "1.4"), "expected a share of wrong labels from 0 to 1"),
+        (("digits", "--noise", "sim-0.4"), "noise kind: expected one of sym"),
+        (("digits", "--noise-kind", "sym"), "--noise-kind: expected a share"),
+        (("digits", "--noise", "sym-0.4", "--noise-kind", "asym"), "--noise-kind: expected sym"),
+        (("digits", "--no-noise-estimate", "--loss", "anlce"), "did you mean 'anl-ce'"),
+        (("folder:nowhere",), "nowhere"),
+    ],
+)
+def test_wrong_input_is_told_plainly(words, message):
+    done = run("plan", *words)
+    assert done.exit_code == 2
+    assert message in done.output
+    assert "Traceback" not in done.output
+
+
+def test_auto_in_train_is_what_the_rules_say(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = ("train", "digits", "--recipe", "auto", "--set", "alpha=auto", "--set", "beta=2", "--epochs", "1")
+    done = run(*words)
+    assert done.exit_code == 0, done.output
+    assert "batch_size = 64: 1438 training pictures give 23 steps an epoch" in done.output
+    with Store(tmp_path / "runs") as store:
+        (record,) = store.runs()
+    assert record.config["loss_parameters"] == {"alpha": 5.0, "beta": 2.0}
