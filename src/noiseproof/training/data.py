@@ -1,7 +1,7 @@
 """What a run trains and tests on: images on the device, given and true labels, the data set's augmentation."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -141,6 +141,16 @@ def load_data(config: Config, device: torch.device) -> TrainingData:
         )
     labels = torch.from_numpy(test.labels if test.masks is None else test.masks.copy()).to(device)
     return TrainingData(config.dataset, train, test, images, test_images, labels, recipe, device, held_out)
+
+
+def of_given_labels(config: Config, train: LabeledData, device: torch.device) -> TrainingData:
+    """Samples at hand with the labels that they have: all are trained on, and the test is on the same ones."""
+    check_task(config, train)
+    recipe = _recipe(config, train)
+    images = _resident(train, recipe.train_fit, device)
+    test = replace(train, split="test")
+    labels = torch.tensor(train.labels).to(device)
+    return TrainingData(config.dataset, train, test, images, images, labels, recipe, device, held_out=True)
 
 
 def _recipe(config: Config, train: LabeledData) -> Recipe:

@@ -1,0 +1,118 @@
+"""Corrections by a person: ``suspects.csv`` comes back with decisions, and labels are changed by them alone.
+
+The column ``decision`` holds, for each row that was looked at: ``keep`` (the given label is right), ``change``
+(take the suggested one), ``drop`` (leave the sample out), or the name of another class, as ``label:NAME`` where a
+class bears one of these names. Rows without a decision keep their label.
+"""
+
+import csv
+import difflib
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from noiseproof.datasets import LabeledData
+from noiseproof.datasets.errors import BadFileError
+from noiseproof.spreadsheet import original_text
+
+NEEDED = ("index", "given", "suggested", "decision")
+WORDS = ("keep", "change", "drop")
+LABEL = "label:"
+
+
+@dataclass(frozen=True, eq=False)
+class Corrected:
+    """Labels after a review.
+
+    Attributes:
+        labels: of all samples (N,).
+        kept: indices of the samples that were not dropped, ascending.
+        changed: how many have another label than before.
+        confirmed: how many were looked at and kept.
+        dropped: how many were left out.
+        undecided: rows of the file without a decision.
+    """
+
+    labels: NDArray[np.int64]
+    kept: NDArray[np.int64]
+    changed: int
+    confirmed: int
+    dropped: int
+    undecided: int
+
+
+def apply_review(data: LabeledData, reviewed: Path) -> Corrected:
+    """Read a reviewed file and return the labels that it asks for.
+
+    Raises:
+        BadFileError: a row does not fit the data (its ``given`` is not the sample's label), a decision is not
+            known, or a sample stands in the file twice with different decisions.
+    """
+    labels = data.labels.copy()
+    dropped: set[int] = set()
+    decisions: dict[int, str] = {}
+    confirmed = undecided = 0
+    for line, row in _rows(reviewed):
+        index = _index(reviewed, line, row["index"], len(data))
+        if original_text(row["given"]) != data.class_names[data.labels[index]]:
+            raise BadFileError(
+                reviewed,
+                f"given {data.class_names[data.labels[index]]!r} for sample {index} on line {line}",
+                repr(original_text(row["given"])),
+                "was this file made from other data, or from labels that were changed since?",
+            )
+        decision = original_text(row["decision"].strip())
+        if not decision:
+            undecided += 1
+            continue
+        if decisions.setdefault(index, decision) != decision:
+            raise BadFileError(
+                reviewed,
+                f"one decision for sample {index}",
+                f"{decisions[index]!r}, and {decision!r} on line {line}",
+            )
+        if decision == "drop":
+            dropped.add(index)
+        elif decision == "keep":
+            confirmed += 1
+        else:
+            named = original_text(row["suggested"]) if decision == "change" else decision.removeprefix(LABEL)
+            labels[index] = _class(reviewed, line, named, data.class_names)
+    kept = np.setdiff1d(np.arange(len(data)), np.array(sorted(dropped), dtype=np.int64))
+    changed = int((labels[kept] != data.labels[kept]).sum())
+    return Corrected(labels, kept, changed, confirmed, len(dropped), undecided)
+
+
+def _rows(path: Path) -> list[tuple[int, dict[str, str]]]:
+    if not path.is_file():
+        raise BadFileError(path, "a reviewed suspects.csv", "nothing")
+    with path.open(encoding="utf-8-sig", newline="", errors="surrogateescape") as file:
+        reader = csv.DictReader(file, restkey="too many", restval="")
+        columns = reader.fieldnames or []
+        missing = [name for name in NEEDED if name not in columns]
+        if missing:
+            raise BadFileError(path, f"the columns {', '.join(NEEDED)}", f"no {' and no '.join(missing)}")
+        try:
+            return [(reader.line_num, row) for row in reader]
+        except csv.Error as error:
+            raise BadFileError(path, "CSV text", f"after line {reader.line_num}: {error}") from error
+
+
+def _index(path: Path, line: int, text: str, count: int) -> int:
+    if not text.strip().isdecimal() or int(text) >= count:
+        raise BadFileError(path, f"an index from 0 to {count - 1} on line {line}", repr(text))
+    return int(text)
+
+
+def _class(path: Path, line: int, name: str, class_names: tuple[str, ...]) -> int:
+    if name in class_names:
+        return class_names.index(name)
+    near = difflib.get_close_matches(name, (*WORDS, *class_names), n=1)
+    raise BadFileError(
+        path,
+        f"{', '.join(WORDS)} or a class on line {line}",
+        repr(name),
+        f"did you mean {near[0]!r}?" if near else f"classes: {', '.join(class_names[:20])}",
+    )

@@ -1,0 +1,142 @@
+"""What an audit leaves behind: ``suspects.csv``, ``cleaned.csv``, ``audit.json``; written whole or not at all."""
+
+import csv
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, TextIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from noiseproof.audit.scores import LabelAudit
+from noiseproof.datasets import LabeledData
+from noiseproof.spreadsheet import safe_cell
+
+SUSPECTS = "suspects.csv"
+CLEANED = "cleaned.csv"
+CORRECTED = "corrected.csv"
+SUMMARY = "audit.json"
+PROBABILITIES = "probabilities.npy"
+SUSPECT_COLUMNS = ("index", "path", "given", "suggested", "score", "decision")
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[TextIO]:
+    """A text file that takes the place of ``path`` once all of it is written."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        # A file name may hold bytes that are no text; they come out as they are.
+        with temporary.open("w", newline="", encoding="utf-8", errors="surrogateescape") as file:
+            yield file
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def replacing_bytes(path: Path) -> Iterator[BinaryIO]:
+    """Likewise a file of bytes."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with temporary.open("wb") as file:
+            yield file
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_suspects(found: LabelAudit, data: LabeledData, path: Path) -> int:
+    """Write every suspect label, the worst first, with an empty column for a decision; returns how many."""
+    names = data.class_names
+    order = found.worst_first
+    with replacing(path) as file:
+        writer = csv.writer(file)
+        writer.writerow(SUSPECT_COLUMNS)
+        suspects = order[found.suspect[order]]
+        for index in suspects.tolist():
+            writer.writerow(
+                [
+                    index,
+                    safe_cell(str(data.paths[index])) if data.paths is not None else "",
+                    safe_cell(names[found.given[index]]),
+                    safe_cell(names[found.suggested[index]]),
+                    f"{found.scores[index]:.4f}",
+                    "",
+                ]
+            )
+    return len(suspects)
+
+
+def write_labels(
+    data: LabeledData,
+    labels: NDArray[np.int64],
+    path: Path,
+    *,
+    kept: Iterable[int] | None = None,
+) -> None:
+    """Write a label for every sample that is kept: with paths as ``csv:FILE`` reads them, else with indices."""
+    with replacing(path) as file:
+        writer = csv.writer(file)
+        writer.writerow(["path" if data.paths is not None else "index", "label", "given"])
+        for index in range(len(data)) if kept is None else kept:
+            where = str(index) if data.paths is None else _from(path.parent, data.paths[index])
+            writer.writerow(
+                [
+                    where,
+                    safe_cell(data.class_names[labels[index]]),
+                    safe_cell(data.class_names[data.labels[index]]),
+                ]
+            )
+
+
+def _from(folder: Path, path: Path) -> str:
+    """A path as seen from a folder; ``./`` in front keeps a spreadsheet from reading a formula."""
+    try:
+        seen = os.path.relpath(path, folder)
+    except ValueError:  # another drive
+        seen = str(path.absolute())
+    return f"./{seen}" if safe_cell(seen) != seen else seen
+
+
+def write_summary(found: LabelAudit, data: LabeledData, path: Path, facts: dict[str, Any]) -> None:
+    """Write what was estimated, as JSON."""
+    summary = {
+        "data": data.name,
+        "samples": len(found),
+        "suspects": int(found.suspect.sum()),
+        "noise_rate": round(found.noise_rate, 6),
+        "class_names": list(data.class_names),
+        "class_noise_rates": found.noise.class_rates.round(6).tolist(),
+        "transition": found.transition.round(6).tolist(),
+        "transition_rows": "true class",
+        "score": found.score_name,
+        **facts,
+    }
+    with replacing(path) as file:
+        json.dump(summary, file, indent=2, ensure_ascii=False)
+
+
+def likely_flips(
+    found: LabelAudit, class_names: Sequence[str], most: int = 10
+) -> list[tuple[str, str, float, int]]:
+    """Return the confusions that explain most suspects: true class, given class, share of the true class, count.
+
+    The share is the estimated transition matrix's, the count that of suspects with this suggestion.
+    """
+    count = len(class_names)
+    cells = np.bincount(found.suggested[found.suspect] * count + found.given[found.suspect], minlength=1)
+    order = np.argsort(-cells, kind="stable")[:most]
+    return [
+        (
+            class_names[cell // count],
+            class_names[cell % count],
+            float(found.transition[cell // count, cell % count]),
+            int(cells[cell]),
+        )
+        for cell in order.tolist()
+        if cells[cell]
+    ]

@@ -1,0 +1,207 @@
+"""``noiseproof audit``: find wrong labels, look through the worst, hand decisions back."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from noiseproof.audit.pictures import PictureAudit
+    from noiseproof.datasets import LabeledData
+
+EPILOG = """
+[bold]Examples[/bold]
+
+  noiseproof audit folder:photos --out audit                    then open audit/sheet.html
+
+  noiseproof audit folder:photos --out audit --method network   one network a fold; a GPU is wanted
+
+  noiseproof audit csv:list.csv --probabilities mine.npy        by a model of your own, cross-validated
+
+  noiseproof audit folder:photos --out audit --apply reviewed.csv
+
+  noiseproof train csv:audit/corrected.csv
+"""
+
+
+def audit(
+    dataset: Annotated[
+        str, typer.Argument(metavar="DATA", help="folder:PATH, csv:PATH or a name of noiseproof data list.")
+    ],
+    out: Annotated[Path, typer.Option(help="Folder for suspects.csv, cleaned.csv and sheet.html.")] = Path(
+        "audit"
+    ),
+    method: Annotated[
+        str,
+        typer.Option(
+            help="patches: no network, minutes on a CPU; network: trained once a fold; dynamics: trained once; "
+            "auto: network on a GPU, else patches."
+        ),
+    ] = "auto",
+    folds: Annotated[int, typer.Option(help="Parts of the cross-validation.")] = 3,
+    score: Annotated[str, typer.Option(help="posterior, self-confidence or margin.")] = "posterior",
+    probabilities: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.npy", help="Probabilities (N, K) by a model that did not see the sample."),
+    ] = None,
+    apply: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="REVIEWED.csv", help="Change labels as a reviewed file says; finds nothing new."
+        ),
+    ] = None,
+    shown: Annotated[int, typer.Option(help="Cases on the sheet.")] = 200,
+    model: Annotated[str | None, typer.Option(help="A network of noiseproof models, or timm:NAME.")] = None,
+    loss: Annotated[str | None, typer.Option(help="The network's loss.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="The network's passes over the data.")] = None,
+    image_size: Annotated[int | None, typer.Option(help="Side to which picture files are brought.")] = None,
+    precision: Annotated[str | None, typer.Option(help="float32, tf32 or bf16.")] = None,
+    filters: Annotated[int, typer.Option(help="Patches that are compared; more see more, slower.")] = 512,
+    seed: Annotated[int, typer.Option(help="Draws folds, filters and initial weights.")] = 1,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
+    workers: Annotated[int, typer.Option(help="Processes that decode pictures.")] = 0,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the result.")] = False,
+) -> None:
+    """Find labels that are probably wrong, and estimate how many are."""
+    settings = {
+        "loss": loss,
+        "epochs": epochs,
+        "image_size": image_size,
+        "precision": precision,
+        "device": device,
+        "workers": workers,
+    }
+    options = {
+        "folds": folds,
+        "score": score,
+        "model": model,
+        "filters": filters,
+        "seed": seed,
+        "workers": workers,
+        "quiet": quiet,
+        "settings": {name: value for name, value in settings.items() if value is not None},
+    }
+    from noiseproof import datasets
+    from noiseproof.training import Interrupted
+
+    try:
+        data = datasets.load(dataset)
+        if apply is not None:
+            _apply(data, apply, out)
+            return
+        found = _found(data, dataset, out, method, device, probabilities, options)
+        _write(found, data, dataset, out, shown)
+    except (Interrupted, KeyboardInterrupt) as stopped:
+        kept = "nothing lost" if isinstance(stopped, Interrupted) else "nothing written"
+        typer.echo(f"Stopped, {kept}. Go on with the same command.", err=True)
+        raise typer.Exit(130) from None
+    except (ValueError, TypeError, datasets.DataError, OSError, ImportError, RuntimeError) as error:
+        typer.echo(f"Error: {error}", err=True)
+        raise typer.Exit(2) from None
+
+
+def _found(
+    data: "LabeledData",
+    dataset: str,
+    out: Path,
+    method: str,
+    device: str,
+    probabilities: Path | None,
+    options: dict[str, Any],
+) -> "PictureAudit":
+    from noiseproof.audit.pictures import PictureAudit, audit_pictures, default_method
+    from noiseproof.audit.scores import score_labels
+
+    if probabilities is not None:
+        given = _read_probabilities(probabilities)
+        scored = score_labels(data.labels, given, score=options["score"])
+        return PictureAudit(scored, f"probabilities of {probabilities.name}", given)
+    chosen = default_method(device) if method == "auto" else method
+    with _shown(options["quiet"]) as tell:
+        return audit_pictures(data, method=chosen, source=dataset, folder=out / "runs", tell=tell, **options)
+
+
+def _read_probabilities(path: Path) -> Any:
+    import numpy as np
+
+    try:
+        return np.load(path, mmap_mode="r", allow_pickle=False)
+    except ValueError as error:
+        raise ValueError(
+            f"--probabilities: expected an array saved by numpy.save, got {path}: {error}"
+        ) from None
+
+
+@contextmanager
+def _shown(quiet: bool) -> Iterator[Callable[[str, float], None]]:
+    """A bar in a terminal, a line for every new task elsewhere."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    if quiet:
+        yield lambda what, share: None
+        return
+    if not console.is_terminal:
+        told: set[str] = set()
+
+        def say(what: str, share: float) -> None:
+            if what not in told:
+                told.add(what)
+                typer.echo(what, err=True)
+
+        yield say
+        return
+    with Progress(console=console, transient=True) as progress:
+        tasks: dict[str, Any] = {}
+
+        def tell(what: str, share: float) -> None:
+            name = what.partition(",")[0]
+            if name not in tasks:
+                tasks[name] = progress.add_task(name, total=1.0)
+            progress.update(tasks[name], description=what, completed=share)
+
+        yield tell
+
+
+def _write(found: "PictureAudit", data: "LabeledData", dataset: str, out: Path, shown: int) -> None:
+    import numpy as np
+
+    from noiseproof.audit import files, sheet
+
+    labels = found.labels
+    out.mkdir(parents=True, exist_ok=True)
+    facts: dict[str, Any] = {"method": found.method, "source": dataset}
+    if found.config is not None:
+        facts["config"] = found.config.as_data()
+    suspects = files.write_suspects(labels, data, out / files.SUSPECTS)
+    files.write_labels(data, labels.cleaned, out / files.CLEANED)
+    files.write_summary(labels, data, out / files.SUMMARY, facts)
+    with files.replacing_bytes(out / files.PROBABILITIES) as file:
+        np.save(file, np.asarray(found.probabilities))
+    on_sheet = sheet.write_sheet(
+        labels, data, out / sheet.SHEET, dynamics=found.dynamics, shown=shown, source=dataset
+    )
+    typer.echo(
+        f"{suspects} of {len(data)} labels are suspect; an estimated {labels.noise_rate:.1%} are wrong.\n"
+        f"Look through the {on_sheet} worst: {out / sheet.SHEET}\n"
+        f"All suspects: {out / files.SUSPECTS}; labels with every suggestion taken, unseen: "
+        f"{out / files.CLEANED}\n"
+        f"Hand back what you decided: noiseproof audit {dataset} --out {out} --apply reviewed.csv"
+    )
+
+
+def _apply(data: "LabeledData", reviewed: Path, out: Path) -> None:
+    from noiseproof.audit import apply_review, files
+
+    made = apply_review(data, reviewed)
+    path = out / files.CORRECTED
+    files.write_labels(data, made.labels, path, kept=made.kept.tolist())
+    typer.echo(
+        f"{made.changed} labels changed, {made.confirmed} confirmed, {made.dropped} samples dropped, "
+        f"{made.undecided} rows without a decision: {path}"
+    )
+    if data.paths is not None:
+        typer.echo(f"Train on it: noiseproof train csv:{path}")
