@@ -9,6 +9,7 @@ import typer
 
 if TYPE_CHECKING:
     from rich.table import Table
+    from rich.text import Text
 
     from noiseproof.datasets import Source
 
@@ -38,7 +39,7 @@ def _plain_errors() -> Iterator[None]:
 
     try:
         yield
-    except (DataError, OSError) as error:
+    except (DataError, OSError, ValueError) as error:
         typer.secho(f"error: {error}", err=True, fg=typer.colors.RED)
         raise typer.Exit(1) from None
 
@@ -98,10 +99,19 @@ def _describe(source: "Source", root: Path | None) -> None:
     table.add_row("in the cache", _state(source, root))
     if not source.embedded:
         folder = cache.folder_of(source.name, root)
-        table.add_row("folder", str(folder))
+        table.add_row("folder", _text(str(folder)))
         if cache.is_filled(folder):
-            table.add_row("read from", str(cache.manifest_of(folder)["source"]))
+            table.add_row("read from", _text(str(cache.manifest_of(folder)["source"])))
     _print_table(table)
+
+
+def _text(text: str) -> "Text":
+    """Text of which nothing is markup, and nothing steers the terminal: class names may come from anywhere."""
+    from rich.text import Text
+
+    from noiseproof.command_line.runs import printable
+
+    return Text("\n".join(map(printable, text.split("\n"))))
 
 
 def _state(source: "Source", root: Path | None) -> str:
@@ -161,11 +171,11 @@ def check(name: Name, root: Root = None) -> None:
 
     with _plain_errors():
         report = check_set(name, root=root)
-    table = Table("", "what", title=name, title_style="bold", header_style="bold")
+    table = Table("", "what", title=_text(name), title_style="bold", header_style="bold")
     table.add_column("found", overflow="fold")
     signs = {"fine": "[green]✓[/green]", "note": "[yellow]note[/yellow]", "fault": "[red]FAULT[/red]"}
     for finding in report.findings:
-        table.add_row(signs[finding.level], finding.subject, finding.text)
+        table.add_row(signs[finding.level], _text(finding.subject), _text(finding.text))
     _print_table(table)
     if not report.is_sound:
         typer.secho(f"error: {name} is not sound", err=True, fg=typer.colors.RED)

@@ -55,7 +55,7 @@ def _usual(config: Mapping[str, Any]) -> dict[str, Any]:
     said = {name: config[name] for name in ALWAYS}
     try:
         return resolve(config["dataset"], **said).as_data()
-    except (ValueError, DataError):  # data without a recipe, or a loss that is not registered here
+    except (ValueError, TypeError, DataError):  # data without a recipe, or a loss that is not registered here
         return {
             each.name: each.default
             for each in fields(Config)

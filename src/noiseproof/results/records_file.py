@@ -78,6 +78,8 @@ def _lines(path: Path) -> list[tuple[str, str, Result]]:
             continue
         try:
             data = json.loads(text)
+            if "\\ud" in text.lower():  # half a character, which no file could be written with
+                json.dumps(data, ensure_ascii=False).encode()
             if not isinstance(data, dict):
                 raise ValueError(f"expected a JSON object, got a {type(data).__name__}")
             result = result_of_line(data)

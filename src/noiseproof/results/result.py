@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from noiseproof.results.line_checks import check_line, shown
+
 if TYPE_CHECKING:
     from noiseproof.training.run_record import RunRecord
 
@@ -164,14 +166,12 @@ def result_of_line(line: Mapping[str, Any]) -> Result:
     for key in ("dataset", "loss", "noise", "seed", metric, "config_hash"):
         if line.get(key) is None:
             raise ValueError(f"a result needs {key!r}; there are {', '.join(sorted(line)) or 'no fields'}")
-    for key in ("config", "noise_facts", "environment", "epochs"):
-        if not isinstance(line.get(key) or {}, Mapping):
-            raise ValueError(f"{key}: expected an object, got a {type(line[key]).__name__}")
+    check_line(line)
     epochs = line.get("epochs") or {}
     pulls = epochs.get("strongest_pull")
     score = _number(line[metric])
     if score is None:
-        raise ValueError(f"{metric}: expected a number, got {line[metric]!r}")
+        raise ValueError(f"{metric}: expected a number, got {shown(line[metric])}")
     return Result(
         dataset=str(line["dataset"]),
         loss=str(line["loss"]),
@@ -186,7 +186,7 @@ def result_of_line(line: Mapping[str, Any]) -> Result:
         config=line.get("config") or {},
         seconds=_number(line.get("seconds")),
         realised_rate=_number(line.get("realised_rate")),
-        noise_facts=_checked_facts(line.get("noise_facts") or {}),
+        noise_facts=line.get("noise_facts") or {},
         curves=Curves(*(_curve(epochs.get(which) or ()) for which in CURVES)),
         predicted_marginals=_marginals(line.get("predicted_marginals")),
         pulls=None
@@ -194,18 +194,6 @@ def result_of_line(line: Mapping[str, Any]) -> Result:
         else Pulls(_marginals(pulls["quantiles"]) or (), _spread(pulls["clean"]), _spread(pulls["flipped"])),
         environment=line.get("environment") or {},
     )
-
-
-def _checked_facts(facts: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Facts of the noise whose matrix and rows are numbers: figures are drawn from them."""
-    for key in ("class_rates", "label_marginals"):
-        _marginals(facts.get(key))
-    for row in facts.get("transition") or ():
-        _marginals(row)
-    names = facts.get("class_names") or ()
-    if not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
-        raise ValueError(f"class_names: expected a list of texts, got {names!r:.100}")
-    return facts
 
 
 def line_of_result(result: Result) -> dict[str, Any]:
@@ -266,13 +254,8 @@ def _curve(values: Any) -> tuple[float | None, ...]:
     return tuple(_number(value) for value in values)
 
 
-def _marginals(values: Any) -> tuple[float, ...] | None:
-    """Numbers, all finite; what is not is refused."""
-    if values is None:
-        return None
-    if isinstance(values, str) or not all(_number(value) is not None for value in values):
-        raise ValueError(f"expected a list of numbers, got {values!r:.100}")
-    return tuple(map(float, values))
+def _marginals(values: Sequence[float] | None) -> tuple[float, ...] | None:
+    return None if values is None else tuple(map(float, values))
 
 
 def _number(value: Any) -> float | None:

@@ -17,8 +17,9 @@ def alpha_beta(gathered: "Gathered") -> Drawing | None:
     cells: dict[tuple[float, float], list[Result]] = {}
     for result in gathered.results:
         parameters = result.config.get("loss_parameters", {})
-        if "alpha" in parameters and "beta" in parameters:
-            cells.setdefault((float(parameters["alpha"]), float(parameters["beta"])), []).append(result)
+        alpha, beta = parameters.get("alpha"), parameters.get("beta")
+        if isinstance(alpha, int | float) and isinstance(beta, int | float):
+            cells.setdefault((float(alpha), float(beta)), []).append(result)
     if not cells:
         return None
     epochs = longest(result for results in cells.values() for result in results)
