@@ -6,7 +6,7 @@
 >>> probabilities = np.array([[0.9, 0.1], [0.8, 0.2], [0.1, 0.9], [0.2, 0.8], [0.1, 0.9], [0.1, 0.9]] * 50)
 >>> found = audit(given, probabilities)
 >>> found.worst_first[:3], found.suggested[2], round(found.noise_rate, 2)
-(array([2, 8, 14]), np.int64(1), 0.17)
+(array([ 2,  8, 14]), np.int64(1), 0.17)
 """
 
 from noiseproof.audit.corrections import Corrected, apply_review

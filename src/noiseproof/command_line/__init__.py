@@ -10,6 +10,7 @@ import typer
 
 from noiseproof import __version__
 from noiseproof.command_line import (
+    audit,
     bench,
     data,
     demo,
@@ -60,6 +61,7 @@ app.command("train", epilog=train.EPILOG)(train.train)
 app.command("tune", epilog=tune.EPILOG)(tune.tune)
 app.command("predict", epilog=predict.PREDICT_EPILOG)(predict.predict)
 app.command("export", epilog=predict.EXPORT_EPILOG)(predict.export)
+app.command("audit", epilog=audit.EPILOG)(audit.audit)
 app.command("bench", epilog=bench.EPILOG)(bench.bench)
 app.command("table", epilog=table.EPILOG)(table.table)
 app.command("report", epilog=report.EPILOG)(report.report)
