@@ -241,7 +241,7 @@ def _one_trial(
     try:
         train_trial(with_numbers(config, space, numbers), data, after_epoch, interruption)
     except optuna.TrialPruned:
-        study.tell(asked, last[-1], state=states.PRUNED)
+        study.tell(asked, state=states.PRUNED)  # its value is then that of its last epoch
     except NotFiniteError as error:
         asked.set_user_attr("error", storable(str(error)))
         study.tell(asked, state=states.FAIL)
