@@ -290,7 +290,7 @@ def _store(content: bytes, folder: Path) -> object:
 
 
 _DATA = ("BadFileError", "DataError")
-_STORE = ("StoreError", "DamagedStoreError", "NewerStoreError")
+_STORE = ("StoreError", "DamagedStoreError", "NewerStoreError", "UnknownRunError", "AmbiguousRunError")
 TARGETS = {
     target.name: target
     for target in (

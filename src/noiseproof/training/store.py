@@ -338,7 +338,7 @@ class Store:
                 epochs=tuple(decoded(text) for text in epochs),
                 progress=Progress(*row[11:]),
             )
-        except (ValueError, TypeError) as problem:
+        except (ValueError, TypeError, OverflowError, RecursionError) as problem:
             raise DamagedStoreError(
                 f"{self.path} is damaged (run {run_id!r}: {problem}); {DAMAGED_ADVICE}"
             ) from problem

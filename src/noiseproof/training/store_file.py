@@ -147,6 +147,8 @@ def plain_errors(path: Path) -> Iterator[None]:
         if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT) or "Could not decode" in str(error):
             raise DamagedStoreError(f"{path} is damaged ({error}); {DAMAGED_ADVICE}") from error
         raise StoreError(f"{path}: {_ADVICE.get(code, str(error)).format(error=error)}") from error
+    except UnicodeDecodeError as error:  # what SQLite itself has to say quotes the damage
+        raise DamagedStoreError(f"{path} is damaged ({error}); {DAMAGED_ADVICE}") from error
 
 
 def _opened(path: Path, how: str) -> tuple[sqlite3.Connection, int]:
@@ -160,6 +162,7 @@ def _opened(path: Path, how: str) -> tuple[sqlite3.Connection, int]:
     )
     try:
         connection.execute("PRAGMA synchronous=FULL")
+        connection.execute("PRAGMA trusted_schema=OFF")  # a schema from elsewhere may call no function that acts
         with transaction(connection, "DEFERRED"):  # one look at the file, not three while another creates it
             (application,) = connection.execute("PRAGMA application_id").fetchone()
             (version,) = connection.execute("PRAGMA user_version").fetchone()
