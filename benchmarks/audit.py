@@ -142,6 +142,7 @@ def measure(name: str, saved: dict[str, Any]) -> dict[str, Any]:
         "estimates": {
             "noiseproof": round(100 * ours.noise_rate, 2),
             "cleanlab": round(100 * float(1 - np.trace(joint)), 2),
+            "disagreement": round(100 * ours.disagreement, 2),
         },
         "transition_error": round(float(np.abs(ours.transition - truth).mean()), 4),
         "flagged": found,
@@ -158,7 +159,8 @@ def as_markdown(result: dict[str, Any]) -> str:
         f"### {result['set']}",
         "",
         f"{result['samples']} samples, {result['noise_rate']:.2f}% wrong; estimated by noiseproof "
-        f"{estimates['noiseproof']:.2f}%, by cleanlab {estimates['cleanlab']:.2f}%. Probabilities: {how}; "
+        f"{estimates['noiseproof']:.2f}% (it differs from {estimates['disagreement']:.2f}%), by cleanlab "
+        f"{estimates['cleanlab']:.2f}%. Probabilities: {how}; "
         f"{result['accuracy_on_true_labels']:.1f}% right on true labels.",
         "",
         "| score | AUROC | average precision |",
@@ -199,34 +201,41 @@ def bars(results: list[dict[str, Any]]) -> str:
 
 
 def a_million() -> None:
-    """Memory and time to score a million samples whose probabilities lie in a file."""
+    """Memory and time of a million small pictures in a file, from pixels to the files that an audit leaves."""
     import tempfile
 
-    from noiseproof.audit import score_labels
+    from noiseproof.audit import files, sheet
+    from noiseproof.audit.pictures import audit_pictures
+    from noiseproof.datasets import LabeledData
 
-    count, classes = 1_000_000, 100
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "probabilities.npy"
-        file = np.lib.format.open_memmap(path, "w+", np.float32, (count, classes))
-        given = np.empty(count, np.int64)
-        for start in range(0, count, 50_000):
-            random = np.random.RandomState(start)
-            rows = slice(start, start + 50_000)
-            true = random.randint(classes, size=50_000)
-            logits = random.standard_normal((50_000, classes)) + 6 * np.eye(classes)[true]
-            powers = np.exp(logits)
-            file[rows] = 0.8 * powers / powers.sum(1, keepdims=True) + 0.2 / classes
-            given[rows] = np.where(random.rand(50_000) < 0.2, random.randint(classes, size=50_000), true)
-        file.flush()
-        del file
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    count, classes, side, at_a_time = 1_000_000, 100, 12, 50_000
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        images = np.lib.format.open_memmap(folder / "i.npy", "w+", np.uint8, (count, side, side, 1))
+        given, wrong = np.empty(count, np.int64), 0
+        motifs = np.random.RandomState(0).randint(0, 160, (classes, side, side, 1))
+        for start in range(0, count, at_a_time):
+            random, rows = np.random.RandomState(start), slice(start, start + at_a_time)
+            true = random.randint(classes, size=at_a_time)
+            images[rows] = motifs[true] + random.randint(0, 96, (at_a_time, side, side, 1))
+            drawn = random.randint(classes, size=at_a_time)
+            given[rows] = np.where(random.rand(at_a_time) < 0.2, drawn, true)
+            wrong += int((given[rows] != true).sum())
+        images.flush()
+        del images
+        stored = np.load(folder / "i.npy", mmap_mode="r")
+        names = tuple(f"class {each}" for each in range(classes))
+        data = LabeledData("a million", "train", given, names, images=stored)
         started = time.perf_counter()
-        found = score_labels(given, np.load(path, mmap_mode="r"))
+        found = audit_pictures(data, method="patches", filters=64).labels
+        files.write_suspects(found, data, folder / files.SUSPECTS)
+        files.write_labels(data, found.cleaned, folder / files.CLEANED)
+        sheet.write_sheet(found, data, folder / sheet.SHEET)
         seconds = time.perf_counter() - started
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     print(
-        f"{count} samples of {classes} classes: {seconds:.0f} s, peak {peak / 2**20:.2f} GiB of the whole process "
-        f"({before / 2**20:.2f} before); noise rate {found.noise_rate:.4f}, drawn 0.198"
+        f"{count} pictures of {side} x {side}, {classes} classes, 64 filters: {seconds:.0f} s, peak "
+        f"{peak / 2**20:.2f} GiB; noise rate {found.noise_rate:.4f}, drawn {wrong / count:.4f}"
     )
 
 

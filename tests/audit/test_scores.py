@@ -60,6 +60,8 @@ def test_what_is_suspect_is_what_is_suggested_otherwise(digits):
     np.testing.assert_array_equal(found.cleaned[~found.suspect], given[~found.suspect])
     assert (found.cleaned == true).mean() > (given == true).mean() + 0.1
     assert (np.diff(found.scores[found.worst_first]) <= 0).all()
+    assert found.disagreement == (found.predicted != given).mean()
+    assert (found.predicted == true).mean() > (probabilities.argmax(1) == true).mean()
     assert found.noise_rate == pytest.approx((given != true).mean(), abs=0.03)
 
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from noiseproof.audit.features import PatchFeatures, picture_blocks, some_pictures
+from noiseproof.audit.noise_rate import blocks
 from noiseproof.datasets import LabeledData
 from noiseproof.training.config import Config, with_changes
 from noiseproof.training.data import TrainingData, test_batches
@@ -81,61 +82,66 @@ def linear_probabilities(
     """
     part = stratified_folds(labels, folds, seed)
     shares = np.bincount(labels, minlength=num_classes) / len(labels)
-    targets = torch.from_numpy(np.eye(num_classes)[labels] - shares).float()
-    squares, products = _moments(features, part, targets, folds, tell)
+    squares, products = _moments(features, part, labels, shares, folds, tell)
     weights = _ridge(squares, products, part, tell)
     del squares
-    found = {penalty: np.empty((len(labels), num_classes), np.float32) for penalty in PENALTIES}
+    predictions = np.empty((len(labels), num_classes), np.float32)
     done = 0
     for indices, block in features():
         for fold in range(folds):
             rows = np.flatnonzero(part[indices] == fold)
-            for penalty in PENALTIES:
-                found[penalty][indices[rows]] = (block[rows] @ weights[penalty][fold]).numpy()
+            predictions[indices[rows]] = (block[rows] @ weights[fold]).numpy()
         done += len(indices)
         tell("predicting", done / len(labels))
-    best = min(PENALTIES, key=lambda penalty: float(np.square(found[penalty] - targets.numpy()).mean()))
-    return _with_temperature(found[best] + shares.astype(np.float32), labels)
+    predictions += shares.astype(np.float32)
+    return _with_temperature(predictions, labels)
 
 
 def _moments(
-    features: Features, part: NDArray[np.int64], targets: Tensor, folds: int, tell: Tell
+    features: Features,
+    part: NDArray[np.int64],
+    labels: NDArray[np.int64],
+    shares: NDArray[np.float64],
+    folds: int,
+    tell: Tell,
 ) -> tuple[Tensor, Tensor]:
-    """XᵀX and Xᵀy of each fold."""
+    """XᵀX and XᵀY of each fold, Y one-hot labels less the share of each class."""
     squares = products = torch.empty(0)
     done = 0
     for indices, block in features():
         if not len(squares):
             dimensions = block.shape[1]
             squares = torch.zeros(folds, dimensions, dimensions)
-            products = torch.zeros(folds, dimensions, targets.shape[1])
+            products = torch.zeros(folds, dimensions, len(shares))
+        targets = torch.from_numpy(np.eye(len(shares))[labels[indices]] - shares).float()
         for fold in range(folds):
             rows = np.flatnonzero(part[indices] == fold)
             squares[fold].addmm_(block[rows].T, block[rows])
-            products[fold].addmm_(block[rows].T, targets[indices[rows]])
+            products[fold].addmm_(block[rows].T, targets[rows])
         done += len(indices)
         tell("reading pictures", done / len(part))
     return squares, products
 
 
-def _ridge(
-    squares: Tensor, products: Tensor, part: NDArray[np.int64], tell: Tell
-) -> dict[float, list[Tensor]]:
-    """Weights (D, K) by penalty and fold, each from the other folds' samples."""
+def _ridge(squares: Tensor, products: Tensor, part: NDArray[np.int64], tell: Tell) -> list[Tensor]:
+    """Weights (D, K) by fold, from the other folds' samples, with the penalty that predicts the fold's best."""
     all_squares, all_products = squares.sum(0), products.sum(0)
     weights: dict[float, list[Tensor]] = {penalty: [] for penalty in PENALTIES}
+    errors = dict.fromkeys(PENALTIES, 0.0)
     for fold in range(len(squares)):
         others, count = all_squares - squares[fold], int((part != fold).sum())
         for penalty in PENALTIES:
             regular = others + penalty * count * torch.eye(len(others))
-            root = torch.linalg.cholesky(regular)
-            weights[penalty].append(torch.cholesky_solve(all_products - products[fold], root))
+            solved = torch.cholesky_solve(all_products - products[fold], torch.linalg.cholesky(regular))
+            weights[penalty].append(solved)
+            # Squared error on the fold, less the part that no weights change.
+            errors[penalty] += float((solved * (squares[fold] @ solved - 2 * products[fold])).double().sum())
         tell("fitting", (fold + 1) / len(squares))
-    return weights
+    return weights[min(PENALTIES, key=errors.__getitem__)]
 
 
 def _with_temperature(predictions: NDArray[np.float32], labels: NDArray[np.int64]) -> NDArray[np.float32]:
-    """Softmax of predictions, scaled so that the given labels are as likely as they can be."""
+    """Softmax of predictions, scaled so that the given labels are as likely as they can be; in their place."""
     from scipy.optimize import minimize_scalar
 
     chosen = np.random.RandomState(0).permutation(len(labels))[:50_000]
@@ -148,10 +154,11 @@ def _with_temperature(predictions: NDArray[np.float32], labels: NDArray[np.int64
         return float((sums - scaled[np.arange(len(of_some)), of_some]).mean())
 
     scale = float(np.exp(minimize_scalar(surprise, bounds=(-4, 6), method="bounded").x))
-    scaled = predictions * np.float32(scale)
-    scaled = np.exp(scaled - scaled.max(1, keepdims=True))
-    probabilities: NDArray[np.float32] = scaled / scaled.sum(1, keepdims=True)
-    return probabilities
+    for rows in blocks(*predictions.shape):
+        scaled = predictions[rows] * np.float32(scale)
+        scaled = np.exp(scaled - scaled.max(1, keepdims=True))
+        predictions[rows] = scaled / scaled.sum(1, keepdims=True)
+    return predictions
 
 
 def picture_probabilities(

@@ -86,6 +86,7 @@ def score_dynamics(given: NDArray[np.int64], dynamics: Dynamics) -> LabelAudit:
         given,
         ((1 - margin) / 2).astype(np.float32),
         suggested,
+        suggested,
         suggested != given,
         probabilities[rows, given],
         probabilities[rows, suggested],

@@ -109,6 +109,7 @@ def write_summary(found: LabelAudit, data: LabeledData, path: Path, facts: dict[
         "samples": len(found),
         "suspects": int(found.suspect.sum()),
         "noise_rate": round(found.noise_rate, 6),
+        "disagreement": round(found.disagreement, 6),
         "class_names": list(data.class_names),
         "class_noise_rates": found.noise.class_rates.round(6).tolist(),
         "transition": found.transition.round(6).tolist(),

@@ -82,7 +82,8 @@ class LabelAudit:
     Attributes:
         given: labels as they came (N,).
         scores: how suspect each is (N,), float32; for the default score the probability that it is wrong.
-        suggested: the class that is likeliest to be the true one (N,).
+        predicted: the class that is likeliest before the given label is looked at (N,).
+        suggested: the class that is likeliest once it is (N,).
         suspect: whether the label is rather wrong than right (N,).
         probability_of_given: of the given label, as the model predicted it (N,), float32.
         probability_of_suggested: likewise of the suggested one.
@@ -92,6 +93,7 @@ class LabelAudit:
 
     given: NDArray[np.int64]
     scores: NDArray[np.float32]
+    predicted: NDArray[np.int64]
     suggested: NDArray[np.int64]
     suspect: NDArray[np.bool_]
     probability_of_given: NDArray[np.float32]
@@ -106,6 +108,11 @@ class LabelAudit:
     def noise_rate(self) -> float:
         """Estimated share of wrong labels."""
         return self.noise.rate
+
+    @property
+    def disagreement(self) -> float:
+        """Share of labels that are not the predicted class: the model's own mistakes count here as wrong labels."""
+        return float((self.predicted != self.given).mean())
 
     @property
     def transition(self) -> NDArray[np.float64]:
@@ -134,7 +141,7 @@ def score_labels(
 ) -> LabelAudit:
     """Score given labels by out-of-sample probabilities.
 
-    Memory beyond the arguments is some 30 bytes a sample; a memory-mapped array of probabilities is read in parts.
+    Memory beyond the arguments is some 40 bytes a sample; a memory-mapped array of probabilities is read in parts.
 
     Args:
         labels: class indices (N,).
@@ -156,14 +163,23 @@ def score_labels(
     noise = noise or estimate_noise(given, checked)
     count, uses_noise = len(given), score == "posterior"
     scores, of_given, of_suggested = (np.empty(count, np.float32) for _ in range(3))
-    suggested = np.empty(count, np.int64)
+    predicted, suggested = np.empty(count, np.int64), np.empty(count, np.int64)
     for rows in blocks(count, checked.shape[1]):
         block = np.asarray(checked[rows], dtype=np.float64)
         likelihood = noise.posterior(given[rows], block) if uses_noise else block
+        predicted[rows] = (noise.clean_probabilities(block) if uses_noise else block).argmax(1)
         suggested[rows] = likelihood.argmax(1)
         scores[rows] = SCORES[score].of_rows(given[rows], block, noise)
         of_given[rows] = _of_given(given[rows], block)
         of_suggested[rows] = _of_given(suggested[rows], block)
     return LabelAudit(
-        given, scores, suggested, suggested != given, of_given, of_suggested, noise, score_name=score
+        given,
+        scores,
+        predicted,
+        suggested,
+        suggested != given,
+        of_given,
+        of_suggested,
+        noise,
+        score_name=score,
     )

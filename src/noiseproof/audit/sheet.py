@@ -65,6 +65,7 @@ def write_sheet(
         samples=len(found),
         suspects=int(found.suspect.sum()),
         rate=100 * found.noise_rate,
+        disagreement=100 * found.disagreement,
         score=found.score_name,
         flips=likely_flips(found, data.class_names),
         classes=data.class_names,

@@ -185,7 +185,8 @@ def _write(found: "PictureAudit", data: "LabeledData", dataset: str, out: Path, 
         labels, data, out / sheet.SHEET, dynamics=found.dynamics, shown=shown, source=dataset
     )
     typer.echo(
-        f"{suspects} of {len(data)} labels are suspect; an estimated {labels.noise_rate:.1%} are wrong.\n"
+        f"{suspects} of {len(data)} labels are suspect; an estimated {labels.noise_rate:.1%} are wrong "
+        f"(the prediction differs from {labels.disagreement:.1%}, its own mistakes included).\n"
         f"Look through the {on_sheet} worst: {out / sheet.SHEET}\n"
         f"All suspects: {out / files.SUSPECTS}; labels with every suggestion taken, unseen: "
         f"{out / files.CLEANED}\n"
