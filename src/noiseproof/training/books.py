@@ -6,6 +6,7 @@ from pathlib import Path
 
 from noiseproof import models
 from noiseproof.training import checkpoint, ranks
+from noiseproof.training.checkpoint_writer import CheckpointWriter
 from noiseproof.training.data import label_marginals
 from noiseproof.training.environment import describe
 from noiseproof.training.examples import FILE_NAME, choose_examples
@@ -29,6 +30,11 @@ class Books:
         self.writes = ranks.is_first()
         self.failed: dict[str, Exception] = {}
         self._finished: set[str] = set()
+        self._writer = CheckpointWriter()
+
+    def close(self) -> None:
+        """Wait until all is written."""
+        self._writer.close()
 
     def is_over(self, run_id: str) -> bool:
         """Whether a run has finished or failed."""
@@ -72,12 +78,23 @@ class Books:
         if self.writes:
             # The record first: a run killed in between repeats the epoch and replaces its record.
             self.store.record_epoch(run_id, end.epoch - 1, metrics, end.seconds)
-            checkpoint.save(self.folder / run_id / "checkpoint.pt", end.state)
+            self._save(end)
             for sink in self.sinks:
                 sink.epoch(run_id, end.epoch - 1, metrics)
         self.shown.epoch(run_id, end.epoch - 1, metrics)
         if end.epoch == end.run.config.epochs:
             self.finish(end.run)
+
+    def _save(self, end: EpochEnd) -> None:
+        """Write a checkpoint: at once, or from a state that is nobody else's while the run goes on."""
+        path = self._checkpoint_of(end.run.config.run_id)
+        if not end.is_apart:
+            checkpoint.save(path, end.state)
+        elif end.epoch < end.run.config.epochs:  # after the last epoch the weights are kept, which is as good
+            self._writer.put(path, end.state)
+
+    def _checkpoint_of(self, run_id: str) -> Path:
+        return self.folder / run_id / "checkpoint.pt"
 
     def interrupt(self, runs: Sequence[Run]) -> None:
         """Save runs in the middle of an epoch."""
@@ -91,7 +108,8 @@ class Books:
                 self.fail(run_id, error)
                 continue
             if self.writes:
-                checkpoint.save(self.folder / run_id / "checkpoint.pt", run.state())
+                self._writer.forget(self._checkpoint_of(run_id))
+                checkpoint.save(self._checkpoint_of(run_id), run.state())
                 self.store.interrupt(run_id)
                 for sink in self.sinks:
                     sink.end(run_id, None)
@@ -111,6 +129,8 @@ class Books:
         run_id = run.config.run_id
         self._finished.add(run_id)
         if self.writes:
+            self._writer.forget(self._checkpoint_of(run_id))
+            (self.folder / run_id).mkdir(parents=True, exist_ok=True)
             result = result_of(self.store.get(run_id).epochs) | {"held_out": run.data.held_out}
             models.save_weights(run.tested_model, self.folder / run_id / "weights.safetensors")
             self._write_description(run)

@@ -348,7 +348,9 @@ class _Ahead:
 
 def _copied(end: EpochEnd, copies: torch.cuda.Stream | None) -> EpochEnd:
     """Copy an epoch's end to the host while the GPU goes on; see :meth:`EpochEnd.wait`."""
+    end.is_apart = True
     if copies is None:
+        end.state = _each_tensor(end.state, Tensor.clone)
         return end
     on_gpu = (_each_tensor(end.state, Tensor.clone), end.meters.state, end.right)
     copies.wait_stream(torch.cuda.current_stream())

@@ -108,6 +108,7 @@ def train_pack(
             for sink in opened:
                 stack.callback(sink.close)
             books = Books(folder, store, shown, opened)
+            stack.callback(books.close)
             _train_together(waiting, data, books, interruption)
             if books.failed and not keep_going:
                 raise next(iter(books.failed.values()))

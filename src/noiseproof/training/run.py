@@ -328,6 +328,7 @@ class EpochEnd:
         right: test samples classified right, if the epoch was tested; see :meth:`Run.count_right`.
         learning_rate: that it had.
         state: for the checkpoint.
+        is_apart: whether the state is a copy, which the run leaves alone.
     """
 
     def __init__(
@@ -343,6 +344,7 @@ class EpochEnd:
         self.run, self.meters, self.right, self.state = run, meters, right, state
         self.learning_rate, self._moments, self._pack_size = learning_rate, moments, pack_size
         self.epoch: int = state["epoch"]
+        self.is_apart = False
         self.under_way: tuple[torch.cuda.Event, Any] | None = None
 
     @property

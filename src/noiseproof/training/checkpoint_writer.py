@@ -1,0 +1,83 @@
+"""Checkpoints written on a thread of their own, so that a GPU need not wait for a disk."""
+
+import threading
+from pathlib import Path
+from typing import Any
+
+from noiseproof.training import checkpoint
+
+
+class CheckpointWriter:
+    """Writes checkpoints one after another; of those of one file that wait their turn, only the newest.
+
+    An epoch of many runs on a GPU may be over before the disk has taken what the last one left. Then a checkpoint
+    is passed over: a run that is killed goes on from the last one that was written.
+
+    An error of the thread is raised by the next call from outside.
+
+    Example:
+        >>> import tempfile, torch
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     writer = CheckpointWriter()
+        ...     writer.put(Path(folder) / "checkpoint.pt", {"epoch": 3})
+        ...     writer.close()
+        ...     checkpoint.load(Path(folder) / "checkpoint.pt", torch.device("cpu"))
+        {'epoch': 3}
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._waiting: dict[Path, dict[str, Any]] = {}
+        self._at_work: Path | None = None
+        self._error: BaseException | None = None
+        self._thread: threading.Thread | None = None
+        self._closing = False
+
+    def put(self, path: Path, state: dict[str, Any]) -> None:
+        """Have a state written, in place of one for the same file that still waits; nobody may change it."""
+        with self._changed:
+            self._raise()
+            self._waiting[path] = state
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name="checkpoints", daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+
+    def forget(self, path: Path) -> None:
+        """Do not write what waits for a file, and let what is being written be done: the file is the caller's."""
+        with self._changed:
+            self._waiting.pop(path, None)
+            self._changed.wait_for(lambda: self._at_work != path)
+            self._raise()
+
+    def close(self) -> None:
+        """Write all that waits, and stop."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join()
+        with self._changed:
+            self._raise()
+
+    def _raise(self) -> None:
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._waiting or self._closing)
+                if not self._waiting:
+                    return
+                self._at_work = next(iter(self._waiting))
+                state = self._waiting.pop(self._at_work)
+            try:
+                checkpoint.save(self._at_work, state)
+            except BaseException as error:
+                self._error = error
+            del state
+            with self._changed:
+                self._at_work = None
+                self._changed.notify_all()

@@ -1,0 +1,83 @@
+"""The thread that writes checkpoints: what it may pass over, what it must not, and errors."""
+
+import threading
+
+import pytest
+import torch
+
+from noiseproof.training import checkpoint
+from noiseproof.training.checkpoint_writer import CheckpointWriter
+
+CPU = torch.device("cpu")
+
+
+class Gate:
+    """Holds every write back until it is opened, and notes what was written."""
+
+    def __init__(self, monkeypatch, error=None):
+        self.opened, self.began = threading.Event(), threading.Event()
+        self.written = []
+        save = checkpoint.save
+
+        def held_back(path, state):
+            self.began.set()
+            assert self.opened.wait(30)
+            if error is not None:
+                raise error
+            save(path, state)
+            self.written.append((path.name, state["epoch"]))
+
+        monkeypatch.setattr(checkpoint, "save", held_back)
+
+
+def test_of_states_that_wait_only_the_newest_is_written(tmp_path, monkeypatch):
+    gate, writer = Gate(monkeypatch), CheckpointWriter()
+    writer.put(tmp_path / "a", {"epoch": 1})
+    assert gate.began.wait(30)  # the first is being written, and cannot be replaced
+    for epoch in (2, 3, 4):
+        writer.put(tmp_path / "a", {"epoch": epoch})
+        writer.put(tmp_path / "b", {"epoch": epoch})
+    gate.opened.set()
+    writer.close()
+    assert gate.written == [("a", 1), ("a", 4), ("b", 4)]
+    assert checkpoint.load(tmp_path / "a", CPU) == {"epoch": 4}
+
+
+def test_what_is_forgotten_is_not_written_later(tmp_path, monkeypatch):
+    gate, writer = Gate(monkeypatch), CheckpointWriter()
+    writer.put(tmp_path / "a", {"epoch": 1})
+    assert gate.began.wait(30)
+    writer.put(tmp_path / "a", {"epoch": 2})
+    threading.Timer(0.1, gate.opened.set).start()
+    writer.forget(tmp_path / "a")  # returns when the first is on the disk
+    assert gate.written == [("a", 1)]
+    checkpoint.save(tmp_path / "a", {"epoch": 3})
+    writer.close()
+    assert checkpoint.load(tmp_path / "a", CPU) == {"epoch": 3}
+
+
+@pytest.mark.parametrize("call", ["put", "forget", "close"])
+def test_an_error_is_raised_by_the_next_call_and_once(tmp_path, monkeypatch, call):
+    gate, writer = Gate(monkeypatch, error=OSError(28, "no room")), CheckpointWriter()
+    path = tmp_path / "a"
+    writer.put(path, {"epoch": 1})
+    assert gate.began.wait(30)
+    gate.opened.set()
+    if call == "put":
+        with pytest.raises(OSError, match="no room"):
+            while True:
+                writer.put(tmp_path / "b", {"epoch": 1})
+        monkeypatch.undo()
+        writer.forget(tmp_path / "b")
+    else:
+        with pytest.raises(OSError, match="no room"):
+            writer.forget(path) if call == "forget" else writer.close()
+    writer.close()
+
+
+def test_without_checkpoints_there_is_no_thread(tmp_path):
+    before = threading.active_count()
+    writer = CheckpointWriter()
+    writer.forget(tmp_path / "a")
+    assert threading.active_count() == before
+    writer.close()
