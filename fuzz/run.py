@@ -52,7 +52,7 @@ def fuzz(name: str, grown: Path, crashes: Path, seconds: int) -> None:
     with atheris.instrument_imports(include=["noiseproof", *LIBRARIES]):
         from targets import TARGETS, NotOurOwnError, run
 
-        for module in TARGETS[name].modules:
+        for module, _ in map(parted, TARGETS[name].modules):
             importlib.import_module("noiseproof." + module.removesuffix(".py").replace("/", "."))
     if name in OF_TORCH:
         from torch._weights_only_unpickler import Unpickler
@@ -89,12 +89,12 @@ def replay(name: str, folders: list[Path], *, keep: bool) -> None:
 
     target = TARGETS[name]
     source = HERE.parent / "src" / "noiseproof"
-    files = [str(source / module) for module in target.modules]
+    files = {str(source / module): functions for module, functions in map(parted, target.modules)}
     inputs = sorted({path.read_bytes() for each in folders for path in each.iterdir()}, key=len)
     reached: set[tuple[str, int]] = set()
     kept: list[bytes] = []
     with tempfile.TemporaryDirectory() as scratch:
-        measured = coverage.Coverage(include=files, data_file=None)
+        measured = coverage.Coverage(include=list(files), data_file=None, config_file=False)
         for content in inputs:
             measured.erase()
             measured.start()
@@ -106,9 +106,9 @@ def replay(name: str, folders: list[Path], *, keep: bool) -> None:
             if lines - reached and sum(map(len, kept)) + len(content) <= KEPT_BYTES:
                 kept.append(content)
             reached |= lines
-    for file in files:
+    for file, functions in files.items():
         _, statements, _, _, _ = measured.analysis2(file)
-        of_functions = _inside_functions(Path(file), set(statements))
+        of_functions = _inside(functions, Path(file), set(statements))
         found = {line for where, line in reached if where == file} & of_functions
         missing = ", ".join(map(str, sorted(of_functions - found)))
         print(f"{name}: {Path(file).name}: {len(found)} of {len(of_functions)} lines; not reached: {missing}")
@@ -116,13 +116,19 @@ def replay(name: str, folders: list[Path], *, keep: bool) -> None:
         _keep(name, kept)
 
 
-def _inside_functions(path: Path, statements: set[int]) -> set[int]:
-    """The lines that run when a function is called; those of the module run when it is imported."""
+def parted(module: str) -> tuple[str, list[str]]:
+    """The file and the functions of an entry of :attr:`targets.Target.modules`."""
+    file, _, functions = module.partition(": ")
+    return file, functions.split()
+
+
+def _inside(functions: list[str], path: Path, statements: set[int]) -> set[int]:
+    """The lines of some functions, else of all: those outside of functions run when the module is imported."""
     import ast
 
     inside: set[int] = set()
     for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.FunctionDef):
+        if isinstance(node, ast.FunctionDef) and (node.name in functions or not functions):
             inside |= set(range(node.body[0].lineno, (node.end_lineno or 0) + 1))
     return inside & statements
 

@@ -25,7 +25,8 @@ class Target:
     Attributes:
         name: of the target and its corpus.
         read: feeds bytes to the reader, with a folder to write them in.
-        modules: the reader's own modules, whose lines are counted.
+        modules: the reader's own modules, each with the functions that read where others stand in it too; their
+            lines are counted.
         errors: names of the classes that it may raise.
     """
 
@@ -291,34 +292,105 @@ def _store(content: bytes, folder: Path) -> object:
 
 _DATA = ("BadFileError", "DataError")
 _STORE = ("StoreError", "DamagedStoreError", "NewerStoreError", "UnknownRunError", "AmbiguousRunError")
+_WEIGHTS = (
+    "models/weights.py: load_weights _without_wrapper_prefixes _names_of_another_final_layer "
+    "_fate_of_final_layer _check_names _check_tensor _some"
+)
+_CONFIG = (
+    "training/config.py: __post_init__ _check_kinds _check_schedule _write_numbers_one_way read_recipe nesting "
+    "resolve _for_loss _is_integer_within _published_noise _check_keys"
+)
 TARGETS = {
     target.name: target
     for target in (
-        Target("cifar-pickle", _cifar_pickle, ("datasets/pickle_reader.py", "datasets/cifar_files.py")),
+        Target(
+            "cifar-pickle",
+            _cifar_pickle,
+            ("datasets/pickle_reader.py", "datasets/cifar_files.py: read_python byte_labels _from_planes"),
+        ),
         Target("idx", _idx, ("datasets/idx.py",)),
         Target("archive", _archive, ("datasets/archives.py",)),
-        Target("sheet", _sheet, ("datasets/cifar_files.py",)),
-        Target("picture", _picture, ("datasets/decode.py",)),
-        Target("csv", _csv, ("datasets/csv_file.py",), _DATA),
-        Target("file-list", _file_list, ("datasets/file_lists.py",), _DATA),
-        Target("noise", _noise, ("noise/storage.py", "noise/record.py"), ("ValueError",)),
-        Target("split", _split, ("datasets/splits.py", "training/examples.py")),
-        Target("cache", _cache, ("datasets/cache.py", "datasets/file_lists.py"), (*_DATA, "ValueError")),
+        Target("sheet", _sheet, ("datasets/cifar_files.py: read_strip _decode",)),
+        Target(
+            "picture",
+            _picture,
+            (
+                "datasets/decode.py: decode_rgb image_size decode_mask _opened _refuse_by_header _to_rgb _swap",
+            ),
+        ),
+        Target("csv", _csv, ("datasets/csv_file.py: _read_rows _check_row _classes",), _DATA),
+        Target(
+            "file-list",
+            _file_list,
+            ("datasets/file_lists.py: read_lines read_labelled_lines safe_relative",),
+            _DATA,
+        ),
+        Target(
+            "noise",
+            _noise,
+            ("noise/storage.py: read checked_array _arrays", "noise/record.py: load"),
+            ("ValueError",),
+        ),
+        Target(
+            "split",
+            _split,
+            ("datasets/npz_file.py", "datasets/splits.py: load_split", "training/examples.py: load_examples"),
+        ),
+        Target(
+            "cache",
+            _cache,
+            ("datasets/cache.py: manifest_of _is_described read_array", "datasets/file_lists.py: read"),
+            (*_DATA, "ValueError"),
+        ),
         Target("human", _human, ("datasets/human_label_files.py", "noise/human.py"), ("ValueError",)),
-        Target("checkpoint", _checkpoint, ("training/checkpoint.py",), ("BadCheckpointError",)),
+        Target("checkpoint", _checkpoint, ("training/checkpoint.py: load",), ("BadCheckpointError",)),
         Target(
             "torch-weights",
             _torch_weights,
-            ("models/weight_files.py", "models/weights.py"),
+            ("models/weight_files.py: read _read_torch _named_tensors _described _reason", _WEIGHTS),
             ("WeightsError",),
         ),
         Target(
-            "safetensors", _safetensors, ("models/weight_files.py", "models/weights.py"), ("WeightsError",)
+            "safetensors",
+            _safetensors,
+            ("models/weight_files.py: read _read_safetensors _named_tensors", _WEIGHTS),
+            ("WeightsError",),
         ),
-        Target("recipe", _recipe, ("training/config.py",), ("ValueError", "TypeError", "UnknownDataError")),
-        Target("grid", _grid, ("grids/files.py", "grids/grid.py", "grids/checks.py"), ("ValueError",)),
-        Target("records", _records, ("results/records_file.py", "results/result.py"), ("ValueError",)),
-        Target("trained-model", _trained_model, ("training/predict.py",), ("ValueError", "WeightsError")),
-        Target("store", _store, ("training/store_file.py", "training/store.py"), _STORE),
+        Target("recipe", _recipe, (_CONFIG,), ("ValueError", "TypeError", "UnknownDataError")),
+        Target(
+            "grid",
+            _grid,
+            (
+                "grids/files.py: load parsed _methods _flat _nested _filled written",
+                "grids/grid.py: cells _config merged",
+                "grids/checks.py: check_grid check_settings _no_doubles",
+            ),
+            ("ValueError",),
+        ),
+        Target(
+            "records",
+            _records,
+            (
+                "results/records_file.py: read_records _lines",
+                "results/result.py: result_of_line _spread _curve _marginals _number",
+                "results/line_checks.py",
+            ),
+            ("ValueError",),
+        ),
+        Target(
+            "trained-model",
+            _trained_model,
+            ("training/predict.py: load_trained _network_of _check_facts fit_from_data",),
+            ("ValueError", "WeightsError"),
+        ),
+        Target(
+            "store",
+            _store,
+            (
+                "training/store_file.py: open_for_reading plain_errors _opened _has_log",
+                "training/store.py: get runs _reading _select _record",
+            ),
+            _STORE,
+        ),
     )
 }
