@@ -1,6 +1,7 @@
 """The thread that writes checkpoints: what it may pass over, what it must not, and errors."""
 
 import threading
+import time
 
 import pytest
 import torch
@@ -9,6 +10,13 @@ from noiseproof.training import checkpoint
 from noiseproof.training.checkpoint_writer import CheckpointWriter
 
 CPU = torch.device("cpu")
+
+
+def wait_until(condition):
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 class Gate:
@@ -63,15 +71,16 @@ def test_an_error_is_raised_by_the_next_call_and_once(tmp_path, monkeypatch, cal
     writer.put(path, {"epoch": 1})
     assert gate.began.wait(30)
     gate.opened.set()
-    if call == "put":
-        with pytest.raises(OSError, match="no room"):
-            while True:
-                writer.put(tmp_path / "b", {"epoch": 1})
-        monkeypatch.undo()
-        writer.forget(tmp_path / "b")
-    else:
-        with pytest.raises(OSError, match="no room"):
-            writer.forget(path) if call == "forget" else writer.close()
+    calls = {
+        "put": lambda: writer.put(path, {}),
+        "forget": lambda: writer.forget(path),
+        "close": writer.close,
+    }
+    wait_until(lambda: writer._error is not None)
+    with pytest.raises(OSError, match="no room"):
+        calls[call]()
+    monkeypatch.undo()
+    writer.forget(path)
     writer.close()
 
 

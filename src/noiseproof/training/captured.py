@@ -153,7 +153,7 @@ class SideBySide:
     def __init__(self, runs: Sequence[Run], window_bytes: int = WINDOW_BYTES) -> None:
         self.runs = list(runs)
         for run in self.runs:
-            run.make_fast(side_by_side=len(self.runs) > 1)
+            run.make_fast()
         first = self.runs[0]
         self.device, self.size, self.data = first.device, first.config.batch_size, first.data
         self.steps = first.batches.steps

@@ -14,7 +14,6 @@ from noiseproof.losses import L1, Jacobian, TLoss, create
 from noiseproof.training import checkpoint, dice, ranks
 from noiseproof.training.config import Config
 from noiseproof.training.data import Batches, TrainingData, give_labels
-from noiseproof.training.fast import batch_norm
 from noiseproof.training.fast.networks import FastNetwork, can_be_fast
 from noiseproof.training.masks import moved_masks
 from noiseproof.training.meters import EpochMeters
@@ -180,14 +179,12 @@ class Run:
             self.optimizer.step()
         return logits.detach(), loss.detach(), norm
 
-    def make_fast(self, *, side_by_side: bool) -> None:
-        """From now on compute with the network's fast form, where it has one, alone or beside others."""
+    def make_fast(self) -> None:
+        """From now on compute with the network's fast form, where it has one."""
         _, height, width = self.data.image_shape
         if self.fast is None and can_be_fast(self.model, self.config, (height, width)):
             dtype = torch.bfloat16 if self.config.precision == "bf16" else torch.float32
             self.fast = FastNetwork(self.model, self.optimizer, dtype)
-        if self.fast is not None:
-            self.fast.way = batch_norm.PACKED if side_by_side else batch_norm.ALONE
 
     @property
     def input_channels(self) -> int:

@@ -8,7 +8,6 @@ are read as a matrix of pixels by channels.
 Sums are taken by blocks of rows, then over the blocks, in a fixed order: the same input gives the same bits.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -17,51 +16,28 @@ from torch import Tensor
 from noiseproof.losses.fused.language import triton
 from noiseproof.training.fast import kernels
 
+BLOCK_ROWS = 32
+WARPS = 4
+PROGRAMS = 528
+"""About so many programs share a sum: four for each processor of a large GPU."""
+
 JOINED_COLUMNS = 8
-
-
-@dataclass(frozen=True)
-class Way:
-    """How passes over maps are cut into programs.
-
-    Attributes:
-        rows: of a block.
-        warps: of a program.
-        sums: about so many programs share a sum.
-        passes: at most so many share a pass that writes maps; 0 for one a block.
-    """
-
-    rows: int
-    warps: int
-    sums: int
-    passes: int
-
-
-ALONE = Way(rows=32, warps=4, sums=528, passes=0)
-"""Fastest for one network at a time: four programs that sum for each processor of a large GPU."""
-
-PACKED = Way(rows=32, warps=4, sums=528, passes=0)
-"""Fastest for networks side by side."""
 
 
 class _Shape:
     """How a pass over maps is cut into programs."""
 
-    def __init__(self, x: Tensor, pool: bool, way: Way) -> None:
-        self.way = way
+    def __init__(self, x: Tensor, pool: bool) -> None:
         images, self.channels, self.height, self.width = x.shape
         self.rows = images * self.height * self.width
         self.rows_out = self.rows // 4 if pool else self.rows
         self.cols = min(64, triton.next_power_of_2(self.channels))
         self.across = triton.cdiv(self.channels, self.cols)
-        blocks = triton.cdiv(self.rows_out, way.rows)
-        if way.passes:
-            blocks = min(blocks, triton.cdiv(way.passes, self.across))
-        self.grid = (blocks, self.across)
+        self.grid = (triton.cdiv(self.rows_out, BLOCK_ROWS), self.across)
 
     def shares(self, rows: int) -> tuple[int, int]:
         """Rows of each program that sums, and the number of such programs."""
-        share = triton.next_power_of_2(max(self.way.rows, triton.cdiv(rows * self.across, self.way.sums)))
+        share = triton.next_power_of_2(max(BLOCK_ROWS, triton.cdiv(rows * self.across, PROGRAMS)))
         return share, triton.cdiv(rows, share)
 
 
@@ -88,14 +64,13 @@ class _BatchNorm(torch.autograd.Function):
         slope: float | None,
         pool: bool,
         twice: bool,
-        way: Way,
     ) -> Tensor | tuple[Tensor, Tensor]:
-        shape = _Shape(x, pool, way)
+        shape = _Shape(x, pool)
         share, blocks = shape.shares(shape.rows)
         partial = torch.empty(blocks, 2, shape.channels, device=x.device)
         constants = torch.empty(4, shape.channels, device=x.device)
         kernels.statistics[(blocks, shape.across)](
-            x, partial, shape.rows, shape.channels, share, way.rows, shape.cols, num_warps=way.warps
+            x, partial, shape.rows, shape.channels, share, BLOCK_ROWS, shape.cols, num_warps=WARPS
         )
         kernels.join_statistics[(triton.cdiv(shape.channels, JOINED_COLUMNS),)](
             partial,
@@ -116,9 +91,9 @@ class _BatchNorm(torch.autograd.Function):
             JOINED_COLUMNS,
             num_warps=8,
         )
-        y = _normalized(x, shortcut, constants, slope, pool, way)
+        y = _normalized(x, shortcut, constants, slope, pool)
         ctx.save_for_backward(x, constants, y if shortcut is not None and slope is not None else None)
-        ctx.slope, ctx.pool, ctx.has_shortcut, ctx.way = slope, pool, shortcut is not None, way
+        ctx.slope, ctx.pool, ctx.has_shortcut = slope, pool, shortcut is not None
         return (y, y.view_as(y)) if twice else y
 
     @staticmethod
@@ -127,7 +102,7 @@ class _BatchNorm(torch.autograd.Function):
         dy = grad_outputs[0].contiguous(memory_format=torch.channels_last)
         twice = len(grad_outputs) > 1
         other, stride = _rows_of(grad_outputs[1]) if twice else (dy, 1)
-        shape, way = _Shape(x, ctx.pool, ctx.way), ctx.way
+        shape = _Shape(x, ctx.pool)
         share, blocks = shape.shares(shape.rows_out)
         partial = torch.empty(blocks, 2, shape.channels, device=x.device)
         sizes = (shape.rows_out, shape.channels, shape.height, shape.width)
@@ -150,9 +125,9 @@ class _BatchNorm(torch.autograd.Function):
             ctx.has_shortcut,
             twice,
             share,
-            way.rows,
+            BLOCK_ROWS,
             shape.cols,
-            num_warps=way.warps,
+            num_warps=WARPS,
         )
         gradients = torch.empty(2, shape.channels, device=x.device)
         factors = torch.empty(2, shape.channels, device=x.device)
@@ -179,11 +154,11 @@ class _BatchNorm(torch.autograd.Function):
             cuts_off and not keeps_dz,
             slope,
             ctx.pool,
-            way.rows,
+            BLOCK_ROWS,
             shape.cols,
-            num_warps=way.warps,
+            num_warps=WARPS,
         )
-        return (dx, gradients[0], gradients[1], dz if ctx.has_shortcut else None, *[None] * 9)
+        return (dx, gradients[0], gradients[1], dz if ctx.has_shortcut else None, *[None] * 8)
 
 
 def _rows_of(maps: Tensor) -> tuple[Tensor, int]:
@@ -196,9 +171,9 @@ def _rows_of(maps: Tensor) -> tuple[Tensor, int]:
 
 
 def _normalized(
-    x: Tensor, shortcut: Tensor | None, constants: Tensor, slope: float | None, pool: bool, way: Way
+    x: Tensor, shortcut: Tensor | None, constants: Tensor, slope: float | None, pool: bool
 ) -> Tensor:
-    shape = _Shape(x, pool, way)
+    shape = _Shape(x, pool)
     images = x.shape[0]
     height, width = (shape.height // 2, shape.width // 2) if pool else (shape.height, shape.width)
     y = torch.empty(
@@ -220,9 +195,9 @@ def _normalized(
         slope or 0.0,
         pool,
         shortcut is not None,
-        way.rows,
+        BLOCK_ROWS,
         shape.cols,
-        num_warps=way.warps,
+        num_warps=WARPS,
     )
     return y
 
@@ -242,7 +217,6 @@ def batch_norm(
     slope: float | None = None,
     pool: bool = False,
     twice: bool = False,
-    way: Way = ALONE,
 ) -> Tensor | tuple[Tensor, Tensor]:
     """``pool(relu(batch_norm(x + bias) + shortcut))``, each part where asked for.
 
@@ -262,16 +236,15 @@ def batch_norm(
         slope: of a leaky ReLU, 0 for a plain one; None for neither.
         pool: maximum of each 2x2 pixels; height and width must be even.
         twice: return the output twice, for two who read it: their gradients are added on the way.
-        way: how the passes are cut into programs.
     """
     x = x.contiguous(memory_format=torch.channels_last)
     if shortcut is not None:
         shortcut = shortcut.contiguous(memory_format=torch.channels_last)
     if training:
         return _BatchNorm.apply(  # type: ignore[no-any-return, no-untyped-call]
-            x, gamma, beta, shortcut, bias, running_mean, running_var, momentum, eps, slope, pool, twice, way
+            x, gamma, beta, shortcut, bias, running_mean, running_var, momentum, eps, slope, pool, twice
         )
     scale = gamma * (running_var + eps).rsqrt()
     mean = running_mean if bias is None else running_mean - bias
-    y = _normalized(x, shortcut, torch.stack([scale, beta - mean * scale]), slope, pool, way)
+    y = _normalized(x, shortcut, torch.stack([scale, beta - mean * scale]), slope, pool)
     return (y, y) if twice else y

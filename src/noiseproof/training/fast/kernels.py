@@ -131,20 +131,19 @@ def normalize(
     in_width = cols < channels
     scale = tl.load(constants + cols, mask=in_width, other=0.0)
     shift = tl.load(constants + channels + cols, mask=in_width, other=0.0)
-    for block in range(tl.program_id(0), tl.cdiv(rows_out, block_rows), tl.num_programs(0)):
-        rows = block * block_rows + tl.arange(0, block_rows)
-        valid = (rows < rows_out)[:, None] & in_width
-        place = rows[:, None] * channels + cols
-        if pool:
-            base = first_pixel(rows, height, width)
-            _, z, _ = best_of_four(x, base, width, cols, channels, valid, scale, shift)
-        else:
-            z = tl.load(x + place, mask=valid, other=0.0).to(tl.float32) * scale + shift
-        if has_shortcut:
-            z += tl.load(shortcut + place, mask=valid, other=0.0).to(tl.float32)
-        if relu:
-            z = tl.where(z > 0, z, slope * z)
-        tl.store(y + place, z.to(y.dtype.element_ty), mask=valid)
+    rows = tl.program_id(0) * block_rows + tl.arange(0, block_rows)
+    valid = (rows < rows_out)[:, None] & in_width
+    place = rows[:, None] * channels + cols
+    if pool:
+        base = first_pixel(rows, height, width)
+        _, z, _ = best_of_four(x, base, width, cols, channels, valid, scale, shift)
+    else:
+        z = tl.load(x + place, mask=valid, other=0.0).to(tl.float32) * scale + shift
+    if has_shortcut:
+        z += tl.load(shortcut + place, mask=valid, other=0.0).to(tl.float32)
+    if relu:
+        z = tl.where(z > 0, z, slope * z)
+    tl.store(y + place, z.to(y.dtype.element_ty), mask=valid)
 
 
 @triton.jit
@@ -265,26 +264,25 @@ def backward(
     shift = tl.load(constants + channels + cols, mask=in_width, other=0.0)
     b = tl.load(factors + cols, mask=in_width, other=0.0)
     c = tl.load(factors + channels + cols, mask=in_width, other=0.0)
-    for block in range(tl.program_id(0), tl.cdiv(rows_out, block_rows), tl.num_programs(0)):
-        rows = block * block_rows + tl.arange(0, block_rows)
-        valid = (rows < rows_out)[:, None] & in_width
-        place = rows[:, None] * channels + cols
-        dz = tl.load(dy + place, mask=valid, other=0.0).to(tl.float32)
-        if pool:
-            base = first_pixel(rows, height, width)
-            _, z, which = best_of_four(x, base, width, cols, channels, valid, scale, shift)
-            if relu:
-                dz = tl.where(z > 0, dz, slope * dz)
-            for k in tl.static_range(4):
-                corner = (base + (k // 2) * width + (k % 2))[:, None] * channels + cols
-                value = tl.load(x + corner, mask=valid, other=0.0).to(tl.float32)
-                change = tl.where(which == k, scale * dz, 0.0) + b * value + c
-                tl.store(dx + corner, change.to(dx.dtype.element_ty), mask=valid)
-        else:
-            value = tl.load(x + place, mask=valid, other=0.0).to(tl.float32)
-            if relu:
-                dz = tl.where(value * scale + shift > 0, dz, slope * dz)
-            tl.store(dx + place, (scale * dz + b * value + c).to(dx.dtype.element_ty), mask=valid)
+    rows = tl.program_id(0) * block_rows + tl.arange(0, block_rows)
+    valid = (rows < rows_out)[:, None] & in_width
+    place = rows[:, None] * channels + cols
+    dz = tl.load(dy + place, mask=valid, other=0.0).to(tl.float32)
+    if pool:
+        base = first_pixel(rows, height, width)
+        _, z, which = best_of_four(x, base, width, cols, channels, valid, scale, shift)
+        if relu:
+            dz = tl.where(z > 0, dz, slope * dz)
+        for k in tl.static_range(4):
+            corner = (base + (k // 2) * width + (k % 2))[:, None] * channels + cols
+            value = tl.load(x + corner, mask=valid, other=0.0).to(tl.float32)
+            change = tl.where(which == k, scale * dz, 0.0) + b * value + c
+            tl.store(dx + corner, change.to(dx.dtype.element_ty), mask=valid)
+    else:
+        value = tl.load(x + place, mask=valid, other=0.0).to(tl.float32)
+        if relu:
+            dz = tl.where(value * scale + shift > 0, dz, slope * dz)
+        tl.store(dx + place, (scale * dz + b * value + c).to(dx.dtype.element_ty), mask=valid)
 
 
 @triton.jit

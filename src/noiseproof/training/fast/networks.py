@@ -21,7 +21,7 @@ from noiseproof.models.small_cnn import SmallCNN
 from noiseproof.models.unet import SLOPE, UNet
 from noiseproof.training.config import Config
 from noiseproof.training.fast import kernels
-from noiseproof.training.fast.batch_norm import ALONE, Way, batch_norm
+from noiseproof.training.fast.batch_norm import batch_norm
 from noiseproof.training.fast.flat import FlatParameters, Place
 
 Weighted = nn.Conv2d | nn.ConvTranspose2d | nn.Linear
@@ -76,15 +76,10 @@ class FastNetwork:
     Args:
         model: a :class:`SmallCNN`, :class:`ResNet` or :class:`UNet` on a GPU.
         optimizer: its SGD or Adam.
-        dtype: that it computes in.
-
-    Attributes:
-        way: how batch norm's passes are cut into programs.
-    """
+        dtype: that it computes in."""
 
     def __init__(self, model: nn.Module, optimizer: torch.optim.Optimizer, dtype: torch.dtype) -> None:
         self.model, self.dtype, self.training = model, dtype, True
-        self.way: Way = ALONE
         first = next(m for m in model.modules() if isinstance(m, nn.Conv2d))
         self.in_channels = first.in_channels if _is_unfolded(first) else _eighths(first.in_channels)
         layers = list(_layers(model))
@@ -188,7 +183,6 @@ class FastNetwork:
             slope=slope,
             pool=pool,
             twice=twice,
-            way=self.way,
         )
 
     def _small_cnn(self, model: SmallCNN, maps: Tensor) -> Tensor:
