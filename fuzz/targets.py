@@ -342,12 +342,25 @@ TARGETS = {
             ("datasets/cache.py: manifest_of _is_described read_array", "datasets/file_lists.py: read"),
             (*_DATA, "ValueError"),
         ),
-        Target("human", _human, ("datasets/human_label_files.py", "noise/human.py"), ("ValueError",)),
+        Target(
+            "human",
+            _human,
+            (
+                "datasets/human_label_files.py",
+                "noise/human.py: from_file from_arrays _read _labels",
+                "torch_files.py",
+            ),
+            ("ValueError",),
+        ),
         Target("checkpoint", _checkpoint, ("training/checkpoint.py: load",), ("BadCheckpointError",)),
         Target(
             "torch-weights",
             _torch_weights,
-            ("models/weight_files.py: read _read_torch _named_tensors _described _reason", _WEIGHTS),
+            (
+                "models/weight_files.py: read _read_torch _named_tensors _described _reason",
+                _WEIGHTS,
+                "torch_files.py",
+            ),
             ("WeightsError",),
         ),
         Target(

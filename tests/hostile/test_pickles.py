@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from noiseproof import models
+from noiseproof import models, torch_files
 from noiseproof.datasets import BadFileError, cache, cifar_files, human_label_files, load_split
 from noiseproof.models.weight_files import WeightsError
 from noiseproof.noise import NoisyLabels, human
@@ -196,3 +196,36 @@ def test_weights_of_any_claimed_size_are_refused_by_their_shape(tmp_path):
     torch.save({"weight": torch.ones(1).expand(10**12), "bias": torch.zeros(2)}, path)
     with pytest.raises(WeightsError, match=r"expected shape \(2, 2\)"):
         models.load_weights(torch.nn.Linear(2, 2), path)
+
+
+@pytest.mark.parametrize(
+    "reader", ["CIFAR-N file", "human labels", "checkpoint", ".pt weights", ".pth weights"]
+)
+@pytest.mark.parametrize("legacy", [False, True])
+def test_torch_is_not_given_what_takes_for_ever(tmp_path, reader, legacy):
+    program = b"\x80\x02" + doubled(60) + b"}h\x3cK\x01s."
+    path = tmp_path / "file"
+    path.write_bytes(program)
+    if not legacy:
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("archive/data.pkl", program)
+            archive.writestr("archive/version", b"3\n")
+    read, error = READERS[reader]
+    with pytest.raises(error) as caught:
+        read(path)
+    assert reader == "CIFAR-N file" or "without end" in str(caught.value)
+
+
+@pytest.mark.parametrize("new", [True, False])
+def test_long_lists_and_tuples_are_no_bombs(new):
+    model = torch.nn.Linear(3, 2)
+    optimizer = torch.optim.Adam(model.parameters())
+    model(torch.zeros(1, 3)).sum().backward()
+    optimizer.step()
+    nested = ((1, 2), [(3, (4, 5))] * 50, {"a": ({"b": (6,)},)})
+    content = {"optimizer": optimizer.state_dict(), "long": tuple(range(20_000)), "nested": nested}
+    buffer = io.BytesIO()
+    torch.save(content, buffer, _use_new_zipfile_serialization=new)
+    found = torch_files.load(buffer.getvalue())
+    assert found["long"] == content["long"]
+    assert found["nested"] == nested

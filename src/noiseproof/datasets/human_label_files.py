@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from noiseproof import torch_files
 from noiseproof.datasets.errors import BadFileError
 
 MOST_BYTES = 1 << 25  # the larger of the two files has 2.4 MB
@@ -43,7 +44,7 @@ def read(path: Path) -> dict[str, NDArray[np.int64]]:
         raise BadFileError(path, f"a label file of at most {MOST_BYTES} bytes", f"{path.stat().st_size}")
     try:
         with torch.serialization.safe_globals(_array_globals()):
-            content = torch.load(path, map_location="cpu", weights_only=True)
+            content = torch_files.load(path, map_location="cpu")
     except pickle.UnpicklingError as error:
         reason = str(error).partition("GLOBAL ")[2].split(" was not", 1)[0]
         found = f"one that names {reason}" if reason else "something else, or a damaged one"

@@ -10,7 +10,7 @@ from noiseproof.noise import parse_name
 if TYPE_CHECKING:
     from noiseproof.grids.grid import Grid, Method
 
-MOST_CELLS = 100_000
+MOST_CELLS = 20_000
 """Runs of a grid; with more it is taken for a slip, or for a file that means harm."""
 
 

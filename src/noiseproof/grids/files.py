@@ -107,9 +107,14 @@ def parsed(content: str, name: str) -> Grid:
         dataset=values["dataset"],
         kind=str(values.get("kind", "table")),
         methods=tuple(
-            method
-            for number, each in enumerate(values["methods"], start=1)
-            for method in _methods(each, f"grid {name}, method {number}")
+            itertools.islice(
+                (
+                    method
+                    for number, each in enumerate(values["methods"], start=1)
+                    for method in _methods(each, f"grid {name}, method {number}")
+                ),
+                MOST_CELLS + 1,  # one more than there may be, which the grid then refuses
+            )
         ),
         noises=tuple(values["noises"]),
         seeds=tuple(values["seeds"]),

@@ -12,6 +12,8 @@ from types import ModuleType
 import torch
 from torch import Tensor
 
+from noiseproof import torch_files
+
 SAFETENSORS = ".safetensors"
 TORCH_SUFFIXES = (".pth", ".pt")
 
@@ -86,7 +88,7 @@ def _read_safetensors(path: Path) -> dict[str, Tensor]:
 def _read_torch(path: Path) -> object:
     try:
         with warnings.catch_warnings(action="ignore", category=UserWarning):  # advice on other ways to load
-            return torch.load(path, map_location="cpu", weights_only=True)
+            return torch_files.load(path, map_location="cpu")
     except Exception as error:  # a damaged archive makes torch raise nearly anything
         reason = _reason(error)
         if isinstance(error, pickle.UnpicklingError) and any(sign in str(error) for sign in SIGNS_OF_CODE):

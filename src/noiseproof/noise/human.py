@@ -97,11 +97,13 @@ def from_arrays(
 def _read(path: Path) -> Mapping[str, Any]:
     import torch  # only this reader needs it
 
+    from noiseproof import torch_files
+
     if not path.is_file():
         raise FileNotFoundError(f"no file {path}: the official human labels are at http://noisylabels.com")
     try:
         with torch.serialization.safe_globals(_array_globals()):
-            entries = torch.load(path, map_location="cpu", weights_only=True)
+            entries = torch_files.load(path, map_location="cpu")
     except Exception as error:  # on damaged bytes torch raises nearly every kind
         reason = str(error).strip().splitlines()[0][:300] if str(error).strip() else type(error).__name__
         raise ValueError(f"{path} is not a readable file of human labels: {reason}") from error

@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from noiseproof import torch_files
+
 MAGIC = b"noiseproof checkpoint 1\n"
 
 
@@ -55,7 +57,7 @@ def load(path: Path, device: torch.device) -> dict[str, Any]:
     if hashlib.sha256(payload).digest() != content[len(MAGIC) : header]:
         raise BadCheckpointError(f"{path} is damaged: its checksum is not the one it was written with")
     try:
-        state = torch.load(io.BytesIO(payload), map_location=device, weights_only=True)
+        state = torch_files.load(payload, map_location=device)
     except (
         Exception
     ) as error:  # a checksum can be forged, and on strange bytes torch raises nearly every kind
