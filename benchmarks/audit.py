@@ -15,6 +15,7 @@ import json
 import os
 import platform
 import resource
+import tempfile
 import time
 import warnings
 from dataclasses import replace
@@ -48,31 +49,28 @@ def labelled(name: str, seed: int) -> tuple[Any, np.ndarray]:
 
 def make_probabilities(name: str, options: argparse.Namespace) -> dict[str, Any]:
     """Given and true labels and cross-validated probabilities of one set."""
-    from noiseproof.audit.pictures import audit_pictures
+    from noiseproof.audit.cross_validation import network_probabilities, picture_probabilities
+    from noiseproof.audit.pictures import training_for
 
     data, true = labelled(name, options.seed)
-    settings = {}
-    if options.method == "network":
+    how: dict[str, Any] = {"method": options.method, "folds": options.folds}
+    started = time.perf_counter()
+    if options.method == "patches":
+        how["filters"] = options.filters
+        probabilities = picture_probabilities(
+            data, folds=options.folds, filters=options.filters, seed=options.seed
+        )
+    else:
         chosen = {"epochs": options.epochs, "loss": options.loss, "precision": options.precision}
         settings = {key: value for key, value in chosen.items() if value is not None}
-    started = time.perf_counter()
-    found = audit_pictures(
-        data,
-        method=options.method,
-        source=name.partition(":")[0],
-        settings=settings,
-        folds=options.folds,
-        filters=options.filters,
-        seed=options.seed,
-        folder=options.runs,
-        quiet=True,
-    )
-    seconds = time.perf_counter() - started
-    how = {"method": options.method, "folds": options.folds, "seconds": round(seconds, 1)}
-    if found.config is not None:
-        how |= {"model": found.config.model, "epochs": found.config.epochs, "loss": found.config.loss}
-    print(f"{name}: probabilities in {seconds:.0f} s", flush=True)
-    return {"given": data.labels, "true": true, "probabilities": found.probabilities, "how": json.dumps(how)}
+        config, training = training_for(data, name.partition(":")[0], None, settings, options.seed)
+        how |= {"model": config.model, "epochs": config.epochs, "loss": config.loss}
+        with tempfile.TemporaryDirectory() as temporary:
+            runs = (options.runs or Path(temporary)) / name.replace(":", "-")
+            probabilities = network_probabilities(config, training, runs, folds=options.folds, quiet=True)
+    how["seconds"] = round(time.perf_counter() - started, 1)
+    print(f"{name}: probabilities in {how['seconds']:.0f} s", flush=True)
+    return {"given": data.labels, "true": true, "probabilities": probabilities, "how": json.dumps(how)}
 
 
 def scores_of_both(given: np.ndarray, probabilities: np.ndarray) -> tuple[dict[str, np.ndarray], Any]:
@@ -202,8 +200,6 @@ def bars(results: list[dict[str, Any]]) -> str:
 
 def a_million() -> None:
     """Memory and time of a million small pictures in a file, from pixels to the files that an audit leaves."""
-    import tempfile
-
     from noiseproof.audit import files, sheet
     from noiseproof.audit.pictures import audit_pictures
     from noiseproof.datasets import LabeledData
@@ -247,7 +243,7 @@ def main() -> None:
     parser.add_argument("--method", choices=("patches", "network"), default="patches")
     parser.add_argument("--folds", type=int, default=3)
     parser.add_argument("--filters", type=int, default=512, help="of patches")
-    parser.add_argument("--epochs", type=int, default=30, help="of a network")
+    parser.add_argument("--epochs", type=int, default=20, help="of a network")
     parser.add_argument("--loss", help="of a network; the recipe's by default")
     parser.add_argument("--precision", help="of a network, such as bf16")
     parser.add_argument("--seed", type=int, default=1)

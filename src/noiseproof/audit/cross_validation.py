@@ -239,4 +239,5 @@ def _split(data: TrainingData, rest: NDArray[np.int64], held_out: NDArray[np.int
         test_images=test_images,
         test_labels=torch.from_numpy(test.labels).to(data.device),
         held_out=True,
+        given={},
     )

@@ -67,6 +67,7 @@ def audit(
         return audit_pictures(
             data,
             method="patches" if model is None else "network",
+            source=other if isinstance(other, str) else None,
             model=model,
             folds=folds,
             score=score,

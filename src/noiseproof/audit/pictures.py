@@ -94,14 +94,14 @@ def audit_pictures(
             data, folds=folds, filters=filters, seed=seed, workers=workers, tell=tell or _silence
         )
         return PictureAudit(score_labels(data.labels, probabilities, score=score), method, probabilities)
-    config, training = _training(data, source, model, settings or {}, seed)
+    config, training = training_for(data, source, model, settings or {}, seed)
     if method == "dynamics":
         dynamics = record_dynamics(config, training, tell=tell)
         found = score_dynamics(data.labels, dynamics)
         return PictureAudit(found, method, dynamics.probabilities, dynamics, config)
     with tempfile.TemporaryDirectory() as temporary:
         kept = folder or Path(temporary)
-        runs = kept / f"{data.labels_fingerprint[:12]}-{folds}"
+        runs = kept / f"{data.fingerprint[:12]}-{folds}"
         probabilities = network_probabilities(config, training, runs, folds=folds, quiet=quiet)
     found = score_labels(data.labels, probabilities, score=score)
     return PictureAudit(found, method, probabilities, config=config)
@@ -111,7 +111,7 @@ def _silence(what: str, share: float) -> None:
     pass
 
 
-def _training(
+def training_for(
     data: LabeledData, source: str | None, model: str | None, settings: Mapping[str, Any], seed: int
 ) -> tuple[Config, TrainingData]:
     """Config and training data for all samples, with their labels as given."""
