@@ -10,7 +10,6 @@ import contextlib
 import hashlib
 import importlib
 import io
-import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -24,8 +23,8 @@ LIBRARIES = ["pickletools", "tomllib", "tarfile", "csv", "PIL"]
 OF_TORCH = ("checkpoint", "torch-weights", "human")
 """Targets whose files torch's restricted unpickler reads; the rest of torch would take minutes to instrument."""
 
-KEPT_BYTES = 12_000
-"""What the repository keeps of a target's corpus, at most."""
+ADDED_BYTES = 4_000
+"""What is added to a target's corpus in the repository at once, at most."""
 
 
 def main() -> None:
@@ -90,12 +89,12 @@ def replay(name: str, folders: list[Path], *, keep: bool) -> None:
     target = TARGETS[name]
     source = HERE.parent / "src" / "noiseproof"
     files = {str(source / module): functions for module, functions in map(parted, target.modules)}
-    inputs = sorted({path.read_bytes() for each in folders for path in each.iterdir()}, key=len)
+    seeds, grown = (sorted({path.read_bytes() for path in folder.iterdir()}, key=len) for folder in folders)
     reached: set[tuple[str, int]] = set()
     kept: list[bytes] = []
     with tempfile.TemporaryDirectory() as scratch:
         measured = coverage.Coverage(include=list(files), data_file=None, config_file=False)
-        for content in inputs:
+        for content in [*seeds, *grown]:
             measured.erase()
             measured.start()
             with contextlib.suppress(NotOurOwnError), contextlib.redirect_stderr(io.StringIO()):
@@ -103,7 +102,8 @@ def replay(name: str, folders: list[Path], *, keep: bool) -> None:
             measured.stop()
             data = measured.get_data()
             lines = {(file, line) for file in data.measured_files() for line in data.lines(file) or ()}
-            if lines - reached and sum(map(len, kept)) + len(content) <= KEPT_BYTES:
+            added = content not in seeds and lines - reached
+            if added and sum(map(len, kept)) + len(content) <= ADDED_BYTES:
                 kept.append(content)
             reached |= lines
     for file, functions in files.items():
@@ -134,11 +134,8 @@ def _inside(functions: list[str], path: Path, statements: set[int]) -> set[int]:
 
 
 def _keep(name: str, contents: list[bytes]) -> None:
-    folder = HERE / "corpus" / name
-    shutil.rmtree(folder)
-    folder.mkdir()
     for content in contents:
-        (folder / hashlib.sha256(content).hexdigest()[:12]).write_bytes(content)
+        (HERE / "corpus" / name / hashlib.sha256(content).hexdigest()[:12]).write_bytes(content)
 
 
 if __name__ == "__main__":

@@ -71,6 +71,10 @@ def _archive() -> Iterator[bytes]:
     yield _tar(("y" * 120, tarfile.REGTYPE, b"1"), form=tarfile.PAX_FORMAT)
     yield _tar(("z" * 120, tarfile.REGTYPE, b"1"), form=tarfile.GNU_FORMAT)
     yield wrapping.gzipped(_tar(("a.bin", tarfile.REGTYPE, b"abc")))[:-9]
+    yield wrapping.gzipped(_tar(("a.bin", tarfile.REGTYPE, bytes(1 << 21))))
+    yield wrapping.gzipped(_tar(("x", tarfile.REGTYPE, bytes(1 << 20)), ("a.bin", tarfile.REGTYPE, b"1")))
+    yield _tar(("a.bin", tarfile.REGTYPE, b"abc"), ("x/a.bin", tarfile.REGTYPE, b"abc"))
+    yield _tar(*[(f"x{number}", tarfile.DIRTYPE, b"") for number in range(22)])
 
 
 def _tar(*members: tuple[str, bytes, bytes], form: int = tarfile.USTAR_FORMAT) -> bytes:
@@ -80,7 +84,8 @@ def _tar(*members: tuple[str, bytes, bytes], form: int = tarfile.USTAR_FORMAT) -
             member = tarfile.TarInfo(name)
             member.type, member.size, member.linkname = kind, len(content), "target" if kind in b"12" else ""
             archive.addfile(member, io.BytesIO(content))
-    return buffer.getvalue()
+    used = len(buffer.getvalue().rstrip(b"\0"))
+    return buffer.getvalue()[: -(-used // 512) * 512 + 1024]  # without the zeros that fill up a tape's block
 
 
 def _pictures(size: tuple[int, int]) -> Iterator[bytes]:
