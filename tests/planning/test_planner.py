@@ -5,16 +5,21 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 from typer.testing import CliRunner
 
 from noiseproof import datasets, noise
 from noiseproof.command_line import app
-from noiseproof.planning import Noise, config_for, facts_of, noise_of, plan
+from noiseproof.planning import Noise, NoiseGuess, config_for, facts_of, noise_guess, noise_of, plan
 from noiseproof.planning.noise_guess import guess_noise
 from noiseproof.training import resolve
 from noiseproof.training.plan import plan_for
 from noiseproof.training.store import Store
+
+
+@pytest.fixture(autouse=True)
+def _few_filters(monkeypatch):
+    """Digits need no more, and estimates take a tenth of the time."""
+    monkeypatch.setattr(noise_guess, "FILTERS", 48)
 
 
 def run(*words):
@@ -53,37 +58,46 @@ def noisy(kind, rate):
 )
 def test_noise_of_the_digits(kind, rate, really, found):
     guess = noise_of(noisy(kind, rate))
-    assert guess.rate == pytest.approx(really, abs=0.08)
+    assert guess.rate == pytest.approx(really, abs=0.05)
     assert guess.kind == found
     assert guess.transition.sum(1) == pytest.approx(1)
-    assert not guess.is_a_bound
+    assert not guess.is_uncertain
 
 
-@pytest.mark.parametrize("trace", [0.0, 0.5])
-def test_a_model_that_knows_little_says_at_most(trace):
-    random = torch.Generator().manual_seed(0)
-    labels = np.arange(2_000) % 5
-    samples = torch.randn(2_000, 20, generator=random)
-    samples += trace * torch.randn(5, 20, generator=random)[labels]
-    guess = guess_noise(samples, labels, 5)
-    assert guess.is_a_bound
+def test_a_guess_from_probabilities():
+    random = np.random.RandomState(0)
+    true = random.randint(4, size=3_000)
+    given = np.where(random.rand(3_000) < 0.3, (true + 1) % 4, true)
+    sure = 0.96 * np.eye(4)[true] + 0.01
+    guess = guess_noise(given, sure @ (0.7 * np.eye(4) + 0.3 * np.roll(np.eye(4), 1, 1)))
+    assert guess.rate == pytest.approx((given != true).mean(), abs=0.02)
+    assert guess.agreement == pytest.approx((given == true).mean())
+    assert guess.concentration > 0.9
+    assert guess.kind == "confused"
+
+
+def test_a_model_that_knows_little_makes_a_guess_only():
+    guess = NoiseGuess(0.4, np.full((10, 10), 0.1), agreement=0.2, concentration=0.9, looked_at=99)
+    assert guess.is_uncertain
     assert guess.kind is None
-    assert str(guess.as_noise()).startswith("at most ")
+    assert str(guess.as_noise()).startswith("perhaps 40% of the labels wrong (estimated from 99 samples")
 
 
 def test_progress_is_told():
     told = []
-    noise_of(datasets.load("digits"), tell=lambda what, share: told.append((what, share)))
-    assert {what for what, _ in told} == {"reading pictures", "cross-validating"}
+    noise_of(datasets.load("digits").subset(range(300)), tell=lambda what, share: told.append((what, share)))
+    assert {"reading pictures", "predicting"} <= {what for what, _ in told}
     assert all(0 <= share <= 1 for _, share in told)
-    assert told[-1] == ("cross-validating", 1.0)
 
 
 def test_many_samples_are_sampled(monkeypatch):
-    from noiseproof.planning import noise_guess
-
     monkeypatch.setattr(noise_guess, "MOST_SAMPLES", 500)
     assert noise_of(datasets.load("digits")).looked_at == 500
+
+
+def test_too_few_samples_are_told(photos):
+    with pytest.raises(ValueError, match="at least 3 samples"):
+        noise_of(datasets.load(photos(classes=("cat", "dog"), each=1)))
 
 
 def test_a_plan_in_toml_is_read_back_as_the_same_config(tmp_path, photos):

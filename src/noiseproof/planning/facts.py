@@ -24,14 +24,14 @@ class Noise:
         kind: a name in :data:`KINDS`, or ``None`` where it is not known.
         source: how it is known, in words.
         largest_class_rate: share of wrong labels of the class that has most of them.
-        is_a_bound: whether there may well be fewer.
+        is_uncertain: whether the rate is no more than a guess.
     """
 
     rate: float
     kind: str | None = None
     source: str = "said by the user"
     largest_class_rate: float | None = None
-    is_a_bound: bool = False
+    is_uncertain: bool = False
 
     def __post_init__(self) -> None:
         if not 0 <= self.rate <= 1:
@@ -59,7 +59,7 @@ class Noise:
             "dep": ", depending on the picture",
             "real": ", people's mistakes",
         }
-        share = f"{'at most ' if self.is_a_bound else 'about '}{self.rate:.0%} of the labels wrong"
+        share = f"{'perhaps ' if self.is_uncertain else 'about '}{self.rate:.0%} of the labels wrong"
         return f"{share}{kinds.get(self.kind or '', '')} ({self.source})"
 
 

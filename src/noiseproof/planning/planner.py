@@ -63,7 +63,7 @@ class Plan:
         reasons = {choice.field: choice for choice in self.choices}
         row = reasons.pop("row", None)
         if row is not None:
-            lines += ["#", *comment(f"Numbers are those of the row {row.value}. {row.reason}"), *_cited(row)]
+            lines += ["#", *comment(f"Numbers are those of the row {row.value}: {row.reason}"), *_cited(row)]
         for field, value in self.values.items():
             choice = reasons.get(field, Choice(field, value, "said by the user"))
             lines += ["", *comment(_named(choice)), *_cited(choice), f"{field} = {toml(value)}"]
