@@ -181,6 +181,8 @@ METHOD = '[[methods]]\nlabel = "x"\nloss = "ce"\n'
             GRID + (METHOD + "[methods.for_each]\nl1 = " + str(list(range(9000))) + "\n") * 3,
             "at most 20000 runs",
         ),
+        # Found by fuzzing: a whole number that no float holds, where the label is made of it.
+        (GRID + METHOD + "[methods.for_each]\nl1 = [" + "9" * 400 + ", 1]\n", "'x' stands twice"),
         (GRID.replace('["clean"]', "[[1]]") + METHOD, "noises that are texts"),
         (GRID.replace("[1]", "[{}]") + METHOD, "seeds that are whole numbers"),
         ("published = [1]\n" + GRID + METHOD, "published to be a text"),
@@ -188,7 +190,7 @@ METHOD = '[[methods]]\nlabel = "x"\nloss = "ce"\n'
         ("x = " + "[" * 100_000, "not TOML"),
         ("#" * (2 << 20), "at most 1048576 bytes"),
     ],
-    ids=range(9),
+    ids=range(10),
 )
 def test_grids(tmp_path, content, message):
     (tmp_path / "mine.toml").write_text(content)

@@ -183,6 +183,8 @@ def written(value: Any) -> str:
     """
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
+    if isinstance(value, int) and value.bit_length() > 1000:  # no float holds it
+        return shown(value)
     if value == 0 or 1e-3 <= abs(value) < 1e6:
         return f"{value:g}"
     digits, _, exponent = f"{value:e}".partition("e")
