@@ -83,8 +83,9 @@ def train_pack(
     _check_pack(configs)
     folder = folder or default_folder()
     device = choose_device(configs[0].device)
-    ranks.join(device)
     with ExitStack() as stack:
+        stack.enter_context(ranks.plain_errors())
+        ranks.join(device)
         store = stack.enter_context(Store(folder))
         waiting = [config for config in configs if not store.find(config.hash)]
         if device.type == "cpu" and data is None and ranks.count() == 1:

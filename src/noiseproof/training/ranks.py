@@ -1,11 +1,63 @@
-"""Several processes that train one model: who am I, and how do we add things up."""
+"""Several processes that train one model: who am I, how do we add things up, and what if one of us is gone."""
 
 import atexit
 import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
+
+PATIENCE_SECONDS = 600.0
+"""How long a process waits for one that does not answer; one that dies is noticed at once where sockets tell."""
+
+PATIENCE_VARIABLE = "NOISEPROOF_RANK_TIMEOUT"
+
+
+class LostRankError(RuntimeError):
+    """Another of the processes that train together died, or does not answer."""
+
+
+def patience() -> float:
+    """Seconds to wait for the others: ``NOISEPROOF_RANK_TIMEOUT``, else ten minutes.
+
+    >>> patience()
+    600.0
+    """
+    said = os.environ.get(PATIENCE_VARIABLE)
+    if said is None:
+        return PATIENCE_SECONDS
+    try:
+        seconds = float(said)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < 1e7:
+        raise ValueError(f"{PATIENCE_VARIABLE}: expected seconds above 0, got {said!r}")
+    return seconds
+
+
+@contextmanager
+def plain_errors() -> Iterator[None]:
+    """Say in plain words that another process is gone, where a library of ours would only name its socket."""
+    try:
+        yield
+    except RuntimeError as error:
+        if int(os.environ.get("WORLD_SIZE", "1")) == 1 or not _is_of_the_group(error):
+            raise
+        reason = re.sub(r"^\[[^]]*\] *", "", str(error).strip()).partition("\n")[0].partition(". ")[0][:200]
+        raise LostRankError(
+            f"process {number()} of {os.environ['WORLD_SIZE']}: another one died, or did not answer for "
+            f"{patience():g} s ({reason}). Every finished epoch is kept. See what the others said, then start all "
+            "of them again with the same command, and they go on"
+        ) from error
+
+
+def _is_of_the_group(error: RuntimeError) -> bool:
+    """Whether an error is one of talking to the others; gloo's has no class of its own."""
+    return isinstance(error, dist.DistError) or any(sign in str(error) for sign in ("gloo", "NCCL"))
 
 
 def join(device: torch.device) -> None:
@@ -18,7 +70,8 @@ def join(device: torch.device) -> None:
         return
     if device.type == "cuda":
         torch.cuda.set_device(device)
-    dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    backend = "nccl" if device.type == "cuda" else "gloo"
+    dist.init_process_group(backend, timeout=timedelta(seconds=patience()))
     atexit.register(_part)
 
 
