@@ -184,8 +184,8 @@ def _split() -> Iterator[bytes]:
 def _cache() -> Iterator[bytes]:
     def manifest(dtype: str) -> bytes:
         described = {
-            "train_labels": {"dtype": dtype, "shape": [2], "sha256": "0"},
-            "train_files": {"dtype": "|u1", "shape": [11], "sha256": "0"},
+            "train_labels": {"dtype": dtype, "shape": [2], "sha256": "$LABELS"},
+            "train_files": {"dtype": "|u1", "shape": [11], "sha256": "$FILES"},
         }
         facts = {"root": "$ROOT", "class_names": ["a", "b"], "splits": ["train"]}
         return wrapping.as_json({"format_version": 1, "source": "x", "arrays": described, "facts": facts})

@@ -189,9 +189,17 @@ def _cache(content: bytes, folder: Path) -> object:
     from noiseproof.datasets import cache, file_lists
 
     manifest, _, array = content.partition(wrapping.SEPARATOR)
-    _file(folder, "manifest.json", manifest.replace(b"$ROOT", str(folder).encode()))
+    files = wrapping.npy(np.frombuffer(b"1.png\n2.jpg", dtype=np.uint8))
+    stated = {
+        b"$ROOT": str(folder),
+        b"$LABELS": wrapping.array_sum(array),
+        b"$FILES": wrapping.array_sum(files),
+    }
+    for word, value in stated.items():
+        manifest = manifest.replace(word, value.encode())
+    _file(folder, "manifest.json", manifest)
     _file(folder, "train_labels.npy", array)
-    _file(folder, "train_files.npy", wrapping.npy(np.frombuffer(b"1.png\n2.jpg", dtype=np.uint8)))
+    _file(folder, "train_files.npy", files)
     cache.read_array(folder, "train_labels")
     return file_lists.read(folder, "mine", "train")
 
