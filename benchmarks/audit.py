@@ -7,7 +7,7 @@ to both; all scores of both are printed, whoever wins.
     python benchmarks/audit.py --method network --save-probabilities D  a network: on a GPU, without cleanlab
     python benchmarks/audit.py --probabilities D --out audit.json       score what was saved
     python benchmarks/audit.py --sets cifar10:aggre fashion-mnist:clean digits:asym-0.4
-    python benchmarks/audit.py --million                                memory and time of a million samples
+    python benchmarks/audit.py --million rows                           memory and time of a million samples
 """
 
 import argparse
@@ -198,7 +198,36 @@ def bars(results: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def a_million() -> None:
+def a_million_rows() -> None:
+    """Memory and time to score a million samples whose probabilities lie in a file."""
+    from noiseproof.audit import score_labels
+
+    count, classes, at_a_time = 1_000_000, 100, 50_000
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "probabilities.npy"
+        file = np.lib.format.open_memmap(path, "w+", np.float32, (count, classes))
+        given, wrong = np.empty(count, np.int64), 0
+        for start in range(0, count, at_a_time):
+            random, rows = np.random.RandomState(start), slice(start, start + at_a_time)
+            true = random.randint(classes, size=at_a_time)
+            powers = np.exp(random.standard_normal((at_a_time, classes)) + 6 * np.eye(classes)[true])
+            file[rows] = 0.8 * powers / powers.sum(1, keepdims=True) + 0.2 / classes
+            drawn = random.randint(classes, size=at_a_time)
+            given[rows] = np.where(random.rand(at_a_time) < 0.2, drawn, true)
+            wrong += int((given[rows] != true).sum())
+        file.flush()
+        del file
+        started = time.perf_counter()
+        found = score_labels(given, np.load(path, mmap_mode="r"))
+        seconds = time.perf_counter() - started
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    print(
+        f"{count} samples of {classes} classes: {seconds:.0f} s, peak {peak / 2**20:.2f} GiB; noise rate "
+        f"{found.noise_rate:.4f}, drawn {wrong / count:.4f}"
+    )
+
+
+def a_million_pictures() -> None:
     """Memory and time of a million small pictures in a file, from pixels to the files that an audit leaves."""
     from noiseproof.audit import files, sheet
     from noiseproof.audit.pictures import audit_pictures
@@ -251,10 +280,12 @@ def main() -> None:
     parser.add_argument("--save-probabilities", type=Path, metavar="FOLDER", help="make them, score nothing")
     parser.add_argument("--probabilities", type=Path, metavar="FOLDER", help="score what was saved there")
     parser.add_argument("--out", type=Path, help="write all numbers as JSON")
-    parser.add_argument("--million", action="store_true")
+    parser.add_argument(
+        "--million", choices=("rows", "pictures"), help="memory and time of a million samples"
+    )
     options = parser.parse_args()
-    if options.million:
-        a_million()
+    if options.million is not None:
+        {"rows": a_million_rows, "pictures": a_million_pictures}[options.million]()
         return
     results = []
     for name in options.sets:

@@ -73,6 +73,13 @@ def test_every_score_is_between_0_and_1(digits):
         assert 0 <= scores.min() <= scores.max() <= 1
 
 
+def test_a_model_that_knows_nothing_is_told_from_one_that_does(digits):
+    given, _, probabilities = digits
+    assert not score_labels(given, probabilities).is_by_chance
+    shuffled = probabilities[np.random.RandomState(0).permutation(len(given))]
+    assert score_labels(given, shuffled).is_by_chance
+
+
 def test_an_unknown_score_is_told_with_the_nearest():
     with pytest.raises(ValueError, match="did you mean 'margin'"):
         score_labels(np.array([0]), np.array([[1.0]]), score="margn")

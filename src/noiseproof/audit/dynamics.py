@@ -91,6 +91,7 @@ def score_dynamics(given: NDArray[np.int64], dynamics: Dynamics) -> LabelAudit:
         probabilities[rows, given],
         probabilities[rows, suggested],
         estimate_noise(given, probabilities),
+        float((suggested == given).mean()),
         score_name="mean margin of training",
     )
 

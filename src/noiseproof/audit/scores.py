@@ -88,6 +88,7 @@ class LabelAudit:
         probability_of_given: of the given label, as the model predicted it (N,), float32.
         probability_of_suggested: likewise of the suggested one.
         noise: estimated rate and transition matrix.
+        agreement: share of given labels that are the class with the largest probability.
         score_name: the score in use.
     """
 
@@ -99,6 +100,7 @@ class LabelAudit:
     probability_of_given: NDArray[np.float32]
     probability_of_suggested: NDArray[np.float32]
     noise: NoiseEstimate
+    agreement: float
     score_name: str = DEFAULT_SCORE
 
     def __len__(self) -> int:
@@ -108,6 +110,12 @@ class LabelAudit:
     def noise_rate(self) -> float:
         """Estimated share of wrong labels."""
         return self.noise.rate
+
+    @property
+    def is_by_chance(self) -> bool:
+        """Whether the model predicts given labels no better than their commonest class would: all is void then."""
+        commonest = float(np.bincount(self.given).max() / len(self))
+        return bool(self.agreement < commonest + 3 * np.sqrt(commonest * (1 - commonest) / len(self)))
 
     @property
     def disagreement(self) -> float:
@@ -164,6 +172,7 @@ def score_labels(
     count, uses_noise = len(given), score == "posterior"
     scores, of_given, of_suggested = (np.empty(count, np.float32) for _ in range(3))
     predicted, suggested = np.empty(count, np.int64), np.empty(count, np.int64)
+    agreed = 0
     for rows in blocks(count, checked.shape[1]):
         block = np.asarray(checked[rows], dtype=np.float64)
         likelihood = noise.posterior(given[rows], block) if uses_noise else block
@@ -171,6 +180,7 @@ def score_labels(
         suggested[rows] = likelihood.argmax(1)
         scores[rows] = SCORES[score].of_rows(given[rows], block, noise)
         of_given[rows] = _of_given(given[rows], block)
+        agreed += int((block.argmax(1) == given[rows]).sum())
         of_suggested[rows] = _of_given(suggested[rows], block)
     return LabelAudit(
         given,
@@ -181,5 +191,6 @@ def score_labels(
         of_given,
         of_suggested,
         noise,
+        agreed / count,
         score_name=score,
     )

@@ -184,6 +184,12 @@ def _write(found: "PictureAudit", data: "LabeledData", dataset: str, out: Path, 
     on_sheet = sheet.write_sheet(
         labels, data, out / sheet.SHEET, dynamics=found.dynamics, shown=shown, source=dataset
     )
+    if labels.is_by_chance:
+        typer.echo(
+            f"Warning: the model predicts given labels hardly better than by chance ({labels.agreement:.1%} of "
+            "them), so what follows means nothing; train longer (--epochs), or take another --method or --model.",
+            err=True,
+        )
     typer.echo(
         f"{suspects} of {len(data)} labels are suspect; an estimated {labels.noise_rate:.1%} are wrong "
         f"(the prediction differs from {labels.disagreement:.1%}, its own mistakes included).\n"
