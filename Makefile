@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-integrations check format bench docs clean
+.PHONY: help demo test test-integrations check format bench docs lock dist audit-dependencies clean
 
 help:
 	@echo "make demo    set up, then train four losses on digits with 60% wrong labels (under a minute)"
@@ -15,6 +15,9 @@ help:
 	@echo "make format  rewrite the sources in the house format"
 	@echo "make bench   measure losses, noise and loader against their peers on this machine"
 	@echo "make docs    regenerate the generated pages and build the site"
+	@echo "make lock    rewrite requirements.lock, the pinned versions with checksums"
+	@echo "make dist    build sdist and wheel reproducibly, and run the demo from the wheel in an empty environment"
+	@echo "make audit-dependencies  look the pinned versions up among known vulnerabilities (pip-audit; needs the net)"
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -53,6 +56,18 @@ docs: $(VENV)/.installed
 	$(BIN)/python docs/generate.py
 	$(BIN)/sphinx-build -W -q -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
+
+lock: $(VENV)/.installed
+	$(BIN)/python tools/lock.py
+
+dist: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'hatchling>=1.27'
+	$(BIN)/python tools/dist.py
+
+audit-dependencies: $(VENV)/.installed
+	$(PYTHON) -m venv $(VENV)-audit
+	$(VENV)-audit/bin/python -m pip install --quiet --disable-pip-version-check pip-audit
+	$(VENV)-audit/bin/pip-audit --requirement requirements.lock --no-deps --disable-pip
 
 clean:
 	rm -rf $(VENV) docs/_build .mypy_cache .ruff_cache .pytest_cache

@@ -166,13 +166,14 @@ def check(this):
     other, other_gradient = value_and_gradient(
         loss, this.logits, one_hot.to(torch.promote_types(this.dtype, torch.float32))
     )
-    scale = max(1.0, float(value.abs().max()), float(other.abs().max()))
+    heaviest = 1.0 if this.weight is None else float(this.weight.max())
+    scale = max(1.0, heaviest, float(value.abs().max()), float(other.abs().max()))
     if this.reduction == "mean" and this.has_weights:
         return  # torch's own mean divides by the weights for indices and by the samples for probabilities
     assert float((value - other).abs().max()) <= exactness * scale, (
         f"{this}: {value} and {other} for a one-hot label"
     )
-    scale = max(1.0, float(gradient.double().abs().max()))
+    scale = max(1.0, heaviest, float(gradient.double().abs().max()))
     rounding = max(exactness, 4 * torch.finfo(this.dtype).eps)
     difference = float((gradient.double() - other_gradient.double()).abs().max())
     assert difference <= rounding * scale, f"{this}: gradients differ by {difference}"
