@@ -49,10 +49,13 @@ def fuzz(name: str, grown: Path, crashes: Path, seconds: int) -> None:
     import atheris
 
     with atheris.instrument_imports(include=["noiseproof", *LIBRARIES]):
-        from targets import TARGETS, NotOurOwnError, run
+        from targets import TARGETS, NotOurOwnError, run, source
 
-        for module, _ in map(parted, TARGETS[name].modules):
-            importlib.import_module("noiseproof." + module.removesuffix(".py").replace("/", "."))
+        for file, _ in map(parted, TARGETS[name].modules):
+            importlib.import_module("noiseproof." + file.removesuffix(".py").replace("/", "."))
+    for name_of_module, module in list(sys.modules.items()):
+        if name_of_module.startswith("noiseproof") and module.__file__:
+            source(module.__file__)
     if name in OF_TORCH:
         from torch._weights_only_unpickler import Unpickler
 

@@ -5,7 +5,7 @@ it: a ``ValueError`` that escaped from a library is a defect, however fitting it
 """
 
 import contextlib
-import linecache
+import functools
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -64,7 +64,13 @@ def place_of(error: BaseException) -> str:
 def _raised_by_us(error: BaseException) -> bool:
     last = traceback.extract_tb(error.__traceback__)[-1]
     is_ours = "noiseproof" in Path(last.filename).parts
-    return is_ours and linecache.getline(last.filename, last.lineno or 0).strip().startswith("raise")
+    return is_ours and source(last.filename)[(last.lineno or 1) - 1].strip().startswith("raise")
+
+
+@functools.cache
+def source(file: str) -> list[str]:
+    """The lines of a file as they were when it was first looked at: it may be edited while fuzzing goes on."""
+    return Path(file).read_text(encoding="utf-8").splitlines()
 
 
 def _file(folder: Path, name: str, content: bytes) -> Path:
