@@ -191,9 +191,11 @@ def test_saving_is_all_or_nothing(tmp_path, monkeypatch):
 
 
 def test_the_same_weights_give_the_same_bytes(tmp_path):
-    for name in ("one", "two"):
-        save_weights(mlp(), tmp_path / f"{name}.safetensors")
-    assert (tmp_path / "one.safetensors").read_bytes() == (tmp_path / "two.safetensors").read_bytes()
+    written = set()
+    for number in range(12):  # what safetensors has no order for comes in another one each time
+        save_weights(mlp(), tmp_path / f"{number}.safetensors")
+        written.add((tmp_path / f"{number}.safetensors").read_bytes())
+    assert len(written) == 1
 
 
 def test_only_safetensors_is_written(tmp_path):

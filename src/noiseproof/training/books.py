@@ -1,17 +1,20 @@
 """What is written down of runs while they go: records, checkpoints, weights, progress."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from noiseproof import models
+from noiseproof.datasets.cache import replacing_file
 from noiseproof.training import checkpoint, ranks
 from noiseproof.training.checkpoint_writer import CheckpointWriter
 from noiseproof.training.data import label_marginals
 from noiseproof.training.environment import describe
 from noiseproof.training.examples import FILE_NAME, choose_examples
 from noiseproof.training.outcome import result_of
-from noiseproof.training.predict import fit_as_data
+from noiseproof.training.predict import checksum_of, fit_as_data
 from noiseproof.training.progress import Progress
 from noiseproof.training.run import EpochEnd, NotFiniteError, Run
 from noiseproof.training.sinks import Sink
@@ -132,10 +135,11 @@ class Books:
             self._writer.forget(self._checkpoint_of(run_id))
             (self.folder / run_id).mkdir(parents=True, exist_ok=True)
             result = result_of(self.store.get(run_id).epochs) | {"held_out": run.data.held_out}
-            models.save_weights(run.tested_model, self.folder / run_id / "weights.safetensors")
-            self._write_description(run)
-            if run.data.has_masks:
-                choose_examples(run).save(self.folder / run_id / FILE_NAME)
+            with _plain_errors(run_id):
+                models.save_weights(run.tested_model, self.folder / run_id / "weights.safetensors")
+                self._write_description(run)
+                if run.data.has_masks:
+                    choose_examples(run).save(self.folder / run_id / FILE_NAME)
             self.store.finish(run_id, result)
             for sink in self.sinks:
                 sink.end(run_id, result)
@@ -144,7 +148,7 @@ class Books:
     def _write_description(self, run: Run) -> None:
         """What a user of the weights must know: classes, normalisation, input size."""
         channels, height, width = run.data.image_shape
-        description = {
+        description: dict[str, Any] = {
             "model": run.config.model,
             "model_options": dict(run.config.model_options),
             "class_names": list(run.data.train.class_names),
@@ -156,5 +160,19 @@ class Books:
             "task": "segmentation" if run.data.has_masks else "classification",
             "dataset": run.config.dataset,
         }
-        path = self.folder / run.config.run_id / "model.json"
-        path.write_text(json.dumps(description, indent=2, ensure_ascii=False), encoding="utf-8")
+        description["checksum"] = checksum_of(description)
+        with replacing_file(self.folder / run.config.run_id / "model.json") as file:
+            file.write(json.dumps(description, indent=2, ensure_ascii=False).encode())
+
+
+@contextmanager
+def _plain_errors(run_id: str) -> Iterator[None]:
+    """Say what to do where the disk does not take what a finished run leaves."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(
+            error.errno,
+            f"cannot keep the weights of {run_id} ({error.strerror or error}); its epochs are recorded. Make room, "
+            f"or make the folder writable, then go on with: noiseproof train --resume {run_id}",
+        ) from error

@@ -12,6 +12,8 @@ from noiseproof import torch_files
 
 MAGIC = b"noiseproof checkpoint 1\n"
 
+_ADVICE = "put back a copy of it, or remove it to train the run from its first epoch"
+
 
 class BadCheckpointError(ValueError):
     """A checkpoint that cannot be read."""
@@ -52,10 +54,14 @@ def load(path: Path, device: torch.device) -> dict[str, Any]:
         ) from None
     header = len(MAGIC) + 32
     if len(content) < header or not content.startswith(MAGIC):
-        raise BadCheckpointError(f"{path} is not a checkpoint of noiseproof, or only its beginning")
+        raise BadCheckpointError(
+            f"{path} is not a checkpoint of noiseproof, or only its beginning; {_ADVICE}"
+        )
     payload = content[header:]
     if hashlib.sha256(payload).digest() != content[len(MAGIC) : header]:
-        raise BadCheckpointError(f"{path} is damaged: its checksum is not the one it was written with")
+        raise BadCheckpointError(
+            f"{path} is damaged: its checksum is not the one it was written with; {_ADVICE}"
+        )
     try:
         state = torch_files.load(payload, map_location=device)
     except (

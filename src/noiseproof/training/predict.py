@@ -1,6 +1,7 @@
 """A trained run at work: classes for new pictures, and its weights in forms that other programs read."""
 
 import csv
+import hashlib
 import json
 import os
 from collections.abc import Iterator, Sequence
@@ -73,6 +74,11 @@ def load_trained(folder: Path, device: torch.device | str = "cpu") -> TrainedMod
         fit = fit_from_data(facts.get("fit"), size["height"], size["width"])
     except (ValueError, KeyError, TypeError, AttributeError, RuntimeError, RecursionError) as error:
         raise ValueError(f"{described} is damaged: {error!r:.300}") from error
+    if facts.get("checksum") not in (None, checksum_of(facts)):
+        raise ValueError(
+            f"{described} is damaged: it is not what was written (its checksum differs); put back a copy or train "
+            'the run again. If you changed it on purpose, remove "checksum" from it'
+        )
     models.load_weights(network, weights)
     return TrainedModel(
         network.to(device).eval(),
@@ -83,6 +89,12 @@ def load_trained(folder: Path, device: torch.device | str = "cpu") -> TrainedMod
         fit,
         str(facts.get("task", "classification")),
     )
+
+
+def checksum_of(facts: dict[str, Any]) -> str:
+    """Sha256 of a model's description, less that number itself."""
+    rest = {name: value for name, value in facts.items() if name != "checksum"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
 
 
 def _network_of(facts: dict[str, Any], weights: Path) -> nn.Module:
