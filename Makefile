@@ -50,6 +50,7 @@ bench: $(VENV)/.installed
 	$(BIN)/python benchmarks/noise.py
 	$(BIN)/python benchmarks/loader.py
 	$(BIN)/python benchmarks/tabular.py
+	$(BIN)/python benchmarks/audit.py --method patches
 
 docs: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
