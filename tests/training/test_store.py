@@ -368,7 +368,7 @@ def test_a_newer_file_is_refused_and_left_alone(store):
     store.close()
     before = store.path.read_bytes()
     for call in (store.runs, lambda: begin(store, "another")):
-        with pytest.raises(NewerStoreError, match="schema 7, this one knows 1.*upgrade noiseproof"):
+        with pytest.raises(NewerStoreError, match="schema 7, this one knows 2.*upgrade noiseproof"):
             call()
     assert store.path.read_bytes() == before
 

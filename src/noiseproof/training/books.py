@@ -18,7 +18,7 @@ from noiseproof.training.predict import checksum_of, fit_as_data
 from noiseproof.training.progress import Progress
 from noiseproof.training.run import EpochEnd, NotFiniteError, Run
 from noiseproof.training.sinks import Sink
-from noiseproof.training.store import Store
+from noiseproof.training.store import Store, StoreError
 
 
 class Books:
@@ -54,12 +54,28 @@ class Books:
             environment = describe(run.device)
             if run.weights_report is not None:
                 environment["weights"] = str(run.weights_report)
+            self._require_records(run)
             self.store.begin(run_id, config, run.config.hash, environment, summary)
             for sink in self.sinks:
                 sink.begin(run_id, config)
         self.shown.begin(run_id, run.config.epochs, run.epoch)
         if run.weights_report is not None:
             self.shown.say(f"{run_id}: started from {run.weights_report}")
+
+    def _require_records(self, run: Run) -> None:
+        """Refuse to go on from a checkpoint whose epochs are not on record: the result would lack them."""
+        run_id = run.config.run_id
+        try:
+            record = self.store.get(run_id, epochs=False)
+            recorded = record.progress.epochs if record.id == run_id else 0
+        except LookupError:
+            recorded = 0
+        if recorded < run.epoch:
+            raise StoreError(
+                f"run {run_id}: its checkpoint stands after epoch {run.epoch}, and {self.store.path} knows of "
+                f"{recorded} epochs: records were lost. Put that file back, or, to train the run from its first "
+                f"epoch, remove {self._checkpoint_of(run_id)}"
+            )
 
     def show_step(self, runs: Sequence[Run]) -> None:
         """Show how far the runs are in their epochs."""

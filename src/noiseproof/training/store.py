@@ -9,7 +9,7 @@ import math
 import os
 import sqlite3
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -18,6 +18,15 @@ from typing import Any
 from noiseproof.training.outcome import score_of
 from noiseproof.training.run_names import checked_run_id, number_of, storable, unknown
 from noiseproof.training.run_record import STATUSES, Progress, RunRecord, Status, decoded, encoded
+from noiseproof.training.store_checksums import (
+    EPOCH_COLUMNS,
+    RUN_COLUMNS,
+    WrongRowError,
+    column,
+    of_row,
+    require_right,
+    seal,
+)
 from noiseproof.training.store_file import (
     DAMAGED_ADVICE,
     FILE_NAME,
@@ -27,6 +36,7 @@ from noiseproof.training.store_file import (
     OtherConfigError,
     StoreError,
     UnknownRunError,
+    bring_up_to_date,
     open_for_reading,
     open_for_writing,
     plain_errors,
@@ -47,11 +57,6 @@ __all__ = [
     "checked_run_id",
     "default_folder",
 ]
-
-_COLUMNS = (
-    "id, config, config_hash, status, started, ended, seconds, environment, noise, result, error, epochs_done, "
-    "last_accuracy, last_accuracy_epoch, best_accuracy, best_accuracy_epoch"
-)
 
 _SUM_UP = """
     UPDATE runs SET
@@ -134,7 +139,9 @@ class Store:
                     "environment, noise) VALUES (?, ?, 'running', ?, ?, ?, ?, ?, ?, ?)",
                     (run_id, config_hash, _now(), *searched, *texts),
                 )
+                seal(connection, self._row(connection, run_id)[0])
                 return
+            self._read(connection, known[0], epochs=True)  # a damaged record is not added to
             number, known_id, known_hash, known_environment = known
             if known_hash != config_hash or known_id != run_id:
                 raise OtherConfigError(
@@ -146,6 +153,7 @@ class Store:
                 "WHERE number = ?",
                 (_with_resumption(known_environment, texts[1]), number),
             )
+            seal(connection, number)
 
     def record_epoch(self, run_id: str, epoch: int, metrics: Mapping[str, Any], seconds: float) -> None:
         """Record a finished epoch.
@@ -175,11 +183,13 @@ class Store:
                     f"run {run_id} is {status}, not running: begin it again to record more epochs"
                 )
             connection.execute("DELETE FROM epochs WHERE run = ? AND epoch >= ?", (number, epoch))
+            row = (number, epoch, float(seconds), _finite(score_of(metrics)), text)
             connection.execute(
-                "INSERT INTO epochs (run, epoch, seconds, test_accuracy, metrics) VALUES (?, ?, ?, ?, ?)",
-                (number, epoch, float(seconds), _finite(score_of(metrics)), text),
+                f"INSERT INTO epochs ({EPOCH_COLUMNS}, checksum) VALUES (?, ?, ?, ?, ?, ?)",
+                (*row, of_row(row)),
             )
             connection.execute(_SUM_UP, {"run": number})
+            seal(connection, number)
 
     def finish(self, run_id: str, result: Mapping[str, Any]) -> None:
         """Record that a run came to its end, and what came out."""
@@ -214,15 +224,10 @@ class Store:
             if connection is None:
                 raise UnknownRunError(f"no run {run!r}: there are no runs in {self.folder} yet")
             number = number_of(connection, run, self.folder)
-            row = connection.execute(f"SELECT {_COLUMNS} FROM runs WHERE number = ?", (number,)).fetchone()
-            rows = (
-                connection.execute(
-                    "SELECT metrics FROM epochs WHERE run = ? ORDER BY epoch", (number,)
-                ).fetchall()
-                if epochs
-                else []
-            )
-        return self._record(row, tuple(text for (text,) in rows))
+            record = self._read(connection, number, epochs)
+        if not str(record.id).lower().startswith(storable(run).lower()):
+            raise self._damaged(run, f"its index leads to run {record.id!r}")
+        return record
 
     def runs(
         self,
@@ -266,6 +271,7 @@ class Store:
             if self._open is None:
                 self._open = open_for_writing(self.path)
             with transaction(self._open):
+                bring_up_to_date(self._open)
                 yield self._open
 
     @contextlib.contextmanager
@@ -288,9 +294,11 @@ class Store:
         self._process = os.getpid()
 
     def _row(self, connection: sqlite3.Connection, run_id: str) -> tuple[int, str]:
-        found = connection.execute("SELECT number, status FROM runs WHERE id = ?", (run_id,)).fetchone()
+        found = connection.execute("SELECT number, status, id FROM runs WHERE id = ?", (run_id,)).fetchone()
         if found is None:
             raise UnknownRunError(unknown(connection, run_id, self.folder))
+        if str(found[2]).lower() != run_id.lower():
+            raise self._damaged(run_id, f"its index leads to run {found[2]!r}")
         return found[0], found[1]
 
     def _end(
@@ -305,23 +313,81 @@ class Store:
             "UPDATE runs SET status = ?, ended = ?, result = ?, error = ? WHERE number = ?",
             (status, _now(), result, error, number),
         )
+        seal(connection, number)
+
+    def _read(self, connection: sqlite3.Connection, number: int, epochs: bool) -> RunRecord:
+        """One run, checked."""
+        checksum = column(connection)
+        row = connection.execute(
+            f"SELECT {RUN_COLUMNS}, {checksum} FROM runs WHERE number = ?", (number,)
+        ).fetchone()
+        if row is None:
+            raise self._damaged(number, "it is in the index and not in the table")
+        if not epochs:
+            return self._record(row)
+        rows = connection.execute(
+            f"SELECT {EPOCH_COLUMNS}, {checksum} FROM epochs WHERE run = ? ORDER BY epoch", (number,)
+        ).fetchall()
+        return self._record(row, rows)
 
     def _select(self, wanted: Mapping[str, str | None], limit: int | None) -> list[RunRecord]:
-        asked = {column: storable(value) for column, value in wanted.items() if value is not None}
-        conditions = " AND ".join(["TRUE", *(f"{column} = ?" for column in asked)])  # columns are named above
+        """Runs, newest first. What is filtered by is looked at here: a damaged row must not pass for another."""
+        asked = {name: storable(value) for name, value in wanted.items() if value is not None}
+        places = {name: RUN_COLUMNS.split(", ").index(name) for name in asked}
+        by_config = "config_hash" in asked
         with self._reading() as connection:
             if connection is None:
                 return []
+            if not by_config:
+                self._require_all(connection)
             rows = connection.execute(
-                f"SELECT {_COLUMNS} FROM runs WHERE {conditions} ORDER BY number DESC LIMIT ?",
-                (*asked.values(), -1 if limit is None else limit),
-            ).fetchall()
-        return [self._record(row) for row in rows]
+                f"SELECT {RUN_COLUMNS}, {column(connection)} FROM runs "
+                f"{'WHERE config_hash = ?' if by_config else ''} ORDER BY number DESC",
+                (asked["config_hash"],) if by_config else (),
+            )
+            found = []
+            for row in rows:
+                self._require_right(row, row[0])
+                if all(row[place] == asked[name] for name, place in places.items()):
+                    found.append(self._record(row))
+                if len(found) == limit:
+                    break
+            rows.close()
+            return found
 
-    def _record(self, row: tuple[Any, ...], epochs: tuple[str, ...] = ()) -> RunRecord:
+    def _require_all(self, connection: sqlite3.Connection) -> None:
+        """Refuse a table that has lost rows which its index has, or the other way round."""
+        counts = [
+            connection.execute(f"SELECT count(*) FROM runs {how}").fetchone()[0]
+            for how in ("NOT INDEXED", "INDEXED BY runs_by_config")
+        ]
+        if counts[0] != counts[1]:
+            raise self._damaged("", f"{counts[0]} runs in the table and {counts[1]} in its index")
+
+    def _require_right(self, row: Sequence[Any], run_id: object) -> None:
+        try:
+            require_right(row)
+        except WrongRowError as problem:
+            raise self._damaged(run_id, problem) from problem
+
+    def _require_epochs(self, rows: Sequence[Sequence[Any]], run_id: object, number: int, count: int) -> None:
+        """Refuse rows that are not all the epochs of a run, each once."""
+        for row in rows:
+            self._require_right(row, run_id)
+        whose = {row[0] for row in rows}
+        if len(rows) != count or len({row[1] for row in rows}) != count or not whose <= {number}:
+            raise self._damaged(run_id, f"not all of its {count} epochs are there")
+
+    def _damaged(self, run: object, problem: object) -> DamagedStoreError:
+        return DamagedStoreError(f"{self.path} is damaged (run {run!r}: {problem}); {DAMAGED_ADVICE}")
+
+    def _record(self, row: Sequence[Any], epochs: Sequence[Sequence[Any]] | None = None) -> RunRecord:
         run_id, config, config_hash, status, started, ended, seconds, environment, noise, result, error = row[
             :11
         ]
+        self._require_right(row, run_id)
+        if epochs is not None:
+            self._require_epochs(epochs, run_id, number=row[16], count=row[11])
         try:
             return RunRecord(
                 id=run_id,
@@ -335,13 +401,11 @@ class Store:
                 noise=decoded(noise),
                 result=None if result is None else decoded(result),
                 error=error,
-                epochs=tuple(decoded(text) for text in epochs),
-                progress=Progress(*row[11:]),
+                epochs=tuple(decoded(metrics) for *_, metrics, _ in epochs or ()),
+                progress=Progress(*row[11:16]),
             )
         except (ValueError, TypeError, OverflowError, RecursionError) as problem:
-            raise DamagedStoreError(
-                f"{self.path} is damaged (run {run_id!r}: {problem}); {DAMAGED_ADVICE}"
-            ) from problem
+            raise self._damaged(run_id, problem) from problem
 
 
 def _with_resumption(first: str, now: str) -> str:

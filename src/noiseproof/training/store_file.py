@@ -10,8 +10,11 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from noiseproof.training import store_checksums
+
 FILE_NAME = "runs.sqlite"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+"""1 had no checksums; such a store is read as it is, and gets them when it is next written to."""
 APPLICATION_ID = int.from_bytes(b"NPRF", "big")
 """Marks the file as ours, so that another program's SQLite file is never written to."""
 
@@ -42,7 +45,8 @@ SCHEMA = (
         environment TEXT NOT NULL,
         noise TEXT NOT NULL,
         result TEXT,
-        error TEXT
+        error TEXT,
+        checksum TEXT
     )
     """,
     "CREATE INDEX runs_by_config ON runs (config_hash)",
@@ -54,6 +58,7 @@ SCHEMA = (
         seconds REAL NOT NULL CHECK (seconds >= 0),
         test_accuracy REAL,
         metrics TEXT NOT NULL,
+        checksum TEXT,
         UNIQUE (run, epoch)
     )
     """,
@@ -162,7 +167,9 @@ def _opened(path: Path, how: str) -> tuple[sqlite3.Connection, int]:
     )
     try:
         connection.execute("PRAGMA synchronous=FULL")
-        connection.execute("PRAGMA trusted_schema=OFF")  # a schema from elsewhere may call no function that acts
+        connection.execute(
+            "PRAGMA trusted_schema=OFF"
+        )  # a schema from elsewhere may call no function that acts
         with transaction(connection, "DEFERRED"):  # one look at the file, not three while another creates it
             (application,) = connection.execute("PRAGMA application_id").fetchone()
             (version,) = connection.execute("PRAGMA user_version").fetchone()
@@ -208,6 +215,14 @@ def _create(connection: sqlite3.Connection) -> None:
                 connection.execute(statement)
             connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+
+
+def bring_up_to_date(connection: sqlite3.Connection) -> None:
+    """Give a store of an earlier schema what it lacks; inside a transaction that writes."""
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version == 1:
+        store_checksums.add(connection)
+        connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
 
 
 def _primary_code(error: sqlite3.Error) -> int:
