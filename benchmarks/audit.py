@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Finding wrong labels: noiseproof's scores beside cleanlab's, from the same cross-validated probabilities.
 
 For every set the true labels are known and the given ones are wrong in part. Probabilities are made once and given

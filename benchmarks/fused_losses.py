@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Time and memory of the fused losses on a GPU, forward and backward, against their peers.
 
 Peers are torch's cross-entropy, eager and compiled, our own formulas without the kernels, eager and compiled, and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the benchmarks share: time, memory, floor, peers, machine, versions; records as JSON, tables as Markdown.
 
 A benchmark compares outputs before it times them, and writes one JSON file of records. The Markdown is made from

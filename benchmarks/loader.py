@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How much of what its workers can decode does the streaming loader deliver?
 
     python benchmarks/loader.py                     # 512 made JPEG files of 500x375

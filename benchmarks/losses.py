@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Time and memory of every loss against torch's cross-entropy, forward and backward, on the same logits.
 
 Every loss is first compared with a plain float64 evaluation of the same formula; a benchmark of wrong numbers

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Label noise against the plain loops it replaces, and against one pass of NumPy's own generator.
 
 Outputs are compared before anything is timed: a fast way to other labels is worth nothing. The two sides of a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """RobustClassifier against the usual classifiers, on real tables with wrong training labels.
 
 Every method sees the same scaled features and the same noisy labels and is scored on the same clean test labels:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How RobustClassifier's automatic numbers were chosen: variants of each, on tables that tabular.py does not use.
 
 The tables are iris, the diabetes data cut into halves and thirds by its target, and six generated ones. Every

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Seconds an epoch of the paper's recipes on this GPU, for a run alone and for packs, through the whole engine.
 
     python benchmarks/training.py --recipe cifar10 --packs 1,8 --epochs 4

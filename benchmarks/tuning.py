@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is lost by choosing numbers on noisy labels instead of clean ones.
 
 For each data set, noise and seed the same trials are drawn at random from the search space of ``noiseproof tune``,

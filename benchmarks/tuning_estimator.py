@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What rules of the planner rest on where neither the paper nor the table in docs/sklearn.md says anything.
 
 RobustClassifier with one number changed, on the digits and on pictures of Fashion-MNIST as tables of pixels; 70% to

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The runs that rules of the planner rest on where the paper has no row: little data, and the digits.
 
 Every run is the data set's recipe with one thing changed, tested on clean labels after the last epoch.

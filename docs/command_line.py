@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Make docs/command-line.md from the commands themselves: what each does, takes and is used like."""
 
 import inspect

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Write the generated pages: losses from the catalogue, commands from themselves, the others from recorded results.
 
 python docs/generate.py            write

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Make docs/performance.md from the records beside it: what was measured, and what each idea brought."""
 
 import json

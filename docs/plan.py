@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Write the tables of docs/plan.md from the rules themselves.
 
 python docs/plan.py             write them

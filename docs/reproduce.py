@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page docs/reproduce.md: each table and figure of the paper with its command, machine, time, and how ours came
 out. Made from results/*.jsonl by docs/generate.py."""
 

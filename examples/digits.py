@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Train the same network on wrong labels twice, with cross-entropy and with ANL-CE, and watch the difference.
 
 Data: scikit-learn's 1,797 handwritten digits; 60% of the training labels are replaced by another class.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A folder of pictures, some in the wrong sub-folder: train on it, and list the pictures that lie wrong.
 
 Without --folder, scikit-learn's handwritten digits are first written as PNG files into a temporary folder, 30% of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Several yes-or-no labels a sample, some of them wrong: any loss of the catalogue through ``Binary``.
 
 By default five properties of scikit-learn's handwritten digits; or a table of one's own, a CSV whose label columns

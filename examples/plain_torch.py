@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A plain torch loop on handwritten digits of whose training labels 60% are wrong.
 
 Compare it with the same loop with noiseproof:

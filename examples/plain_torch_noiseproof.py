@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The loop of plain_torch.py with noiseproof: another loss, and L1 in place of weight decay.
 
 diff examples/plain_torch.py examples/plain_torch_noiseproof.py

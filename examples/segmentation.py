@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Segmentation with wrong masks: a small convolutional network, cross-entropy against ANL-CE, pixel by pixel.
 
 Pictures are bright blobs on a dim, noisy ground. 70% of the training masks are eroded, dilated or displaced, the

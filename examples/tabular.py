@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A table with wrong labels: RobustClassifier beside logistic regression, and the labels that it suspects.
 
 The table is scikit-learn's breast cancer data; a third of the training labels is made wrong, the test labels are as

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Text with wrong labels: a tiny transformer trained from scratch with cross-entropy and with ANL-CE.
 
 The texts are the docstrings of Python's own standard library, and the class is the package that each comes from:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What every test shares: one thread a worker, a fixed seed, one hypothesis profile, a device."""
 
 import os

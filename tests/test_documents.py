@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The documents keep their word: generated pages are current, links lead somewhere, examples run.
 
 That their code runs and their commands exist is seen to in tests/docs.

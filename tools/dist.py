@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Build the sdist and the wheel twice, compare them, and try the wheel in an empty environment.
 
     python tools/dist.py            leaves both in dist/

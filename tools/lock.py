@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Write requirements.lock: the versions of constraints.txt with the checksums of all their files.
 
     python tools/lock.py            then: pip install --require-hashes -r requirements.lock

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Train accurate models on wrong labels.
 
 The rooms stand in the order in which data flows; import the one you need:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``python -m noiseproof`` is the ``noiseproof`` command."""
 
 from noiseproof.command_line import main

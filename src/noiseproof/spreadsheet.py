@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Text in CSV files that no spreadsheet takes for a formula.
 
 A spreadsheet runs a cell that begins with ``=``, ``+``, ``-`` or ``@``, and a class name or a file name may

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Files of ``torch.save`` from anywhere: read without running code, and not at all where reading would not end.
 
 ``torch.load(weights_only=True)`` runs nothing that a file names. It does build what the file describes, and a few

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What an audit writes, and what it reads back: nothing that came from a file name or a class name is ever run."""
 
 import csv

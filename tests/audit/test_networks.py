@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cross-validation and training dynamics with the training engine, on digits."""
 
 from dataclasses import replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The noise estimate, against noise that was drawn, on probabilities whose closed form is known."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Scores: hand values, cleanlab's where it is installed, and what they are for: wrong labels come first."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``noiseproof demo``: a table that people and programs read, and a page."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``noiseproof losses`` and the command line's manners."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``noiseproof models``: the table, one network explained, JSON, errors."""
 
 import json

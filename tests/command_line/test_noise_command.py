@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``noiseproof noise``: what it prints, writes, draws and refuses."""
 
 import subprocess

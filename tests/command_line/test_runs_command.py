@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``noiseproof runs``: the list, one run, and what is said where there is nothing or something is wrong."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``noiseproof train``: from a fresh folder to a result, on after a stop, and one line for every mistake."""
 
 import signal

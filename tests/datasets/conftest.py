@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the tests of the data room share: where real files may lie, and writers of the official formats."""
 
 import struct

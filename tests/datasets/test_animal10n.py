@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Animal-10N in its two published forms, raw images and binary records."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Damaged and hostile archives, one by one."""
 
 import gzip

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Colour jitter, gamma and normalisation against Pillow, colorsys and the formulas."""
 
 import colorsys

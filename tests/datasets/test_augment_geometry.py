@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Crop, flip, mirror, rotation and resized crop against Pillow, SciPy and the plain loop."""
 
 import numpy as np

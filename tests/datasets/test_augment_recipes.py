@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What holds for every augmentation and recipe: seeds, element types, bad input, compiling, the registry."""
 
 import pytest

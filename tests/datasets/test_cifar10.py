@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """CIFAR-10 in each of its forms: small sets in the official layouts, and the real one through npm."""
 
 import hashlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """CIFAR-100 in each of its forms: small sets in the official layouts, and the real one from strips."""
 
 import hashlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The human labels: the real files where they are at hand, and files that are wrong in some way."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Clothing-1M from a small folder in the published layout."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Downloads against a real HTTP server on this machine that misbehaves in every way a server can."""
 
 import hashlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fashion-MNIST and its IDX files: the real ones where Debian's package is installed, small ones anyway."""
 
 import gzip

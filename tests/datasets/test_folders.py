@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``folder:`` and ``csv:``: the user's own data, and every way it can be wrong."""
 
 import numpy as np

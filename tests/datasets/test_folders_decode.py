@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reading image files: every kind that is accepted or refused, one by one, and the fits."""
 
 import contextlib

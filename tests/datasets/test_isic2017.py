@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ISIC-2017: small folders in the published layout, damage one by one, the real 128-px data where present."""
 
 from pathlib import Path

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The streaming loader: the same batches however it is run, resumable, bounded, and never hanging."""
 
 import multiprocessing

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The restricted reader: official files come out right, everything else is refused, and nothing ever runs."""
 
 import hashlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """WebVision-mini and ILSVRC-2012's validation images, from small folders in exactly the published layouts."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads command lines as the pages show them, and says what is wrong with one."""
 
 import re

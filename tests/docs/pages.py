@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The pages of the documentation as their readers see them: blocks of code, and commands in them and in the text.
 
 A comment on its own line before a block of Python says when the block cannot be run:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Run by test_code_of_pages.py in a process of its own: the code of a page, in a folder of its own."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every block of Python in README.md and docs/ runs: the blocks of a page in order, as one program."""
 
 import multiprocessing

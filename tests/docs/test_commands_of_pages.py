@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every command that README.md and docs/ show exists: sub-commands, options, names of losses, data and grids."""
 
 import re

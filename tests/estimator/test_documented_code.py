@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The code of docs/sklearn.md runs, and its table of automatic numbers is the code's."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """RobustClassifier: inputs of every kind, weights, early stopping, networks of one's own, and other tools."""
 
 import pickle

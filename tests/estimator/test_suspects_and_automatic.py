@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Suspect labels against known wrong ones; the automatic numbers against the paper's rows."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every example runs in its short form. (digits.py and multilabel.py run among the documents' tests.)"""
 
 import difflib

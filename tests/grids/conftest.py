@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A small real grid: handwritten digits, a few epochs, two methods."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``noiseproof bench`` as a user types it: plans, results, stops, and one line for every mistake."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A grid of one's own: what it may say, and one plain line for every slip."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Packs keep to one seed first; times are learnt from like runs."""
 
 from dataclasses import replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A grid on a real Ray cluster of two nodes, one of which is killed with SIGKILL: every cell, none twice."""
 
 import hashlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Training a grid: recorded runs are skipped, stopped ones go on, failed ones are kept, time is kept."""
 
 import signal

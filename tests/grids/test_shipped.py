@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every shipped grid: it expands, its configs resolve, and its numbers are the paper's."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every integration can be imported without its library, and says what to install when it is used."""
 
 import subprocess

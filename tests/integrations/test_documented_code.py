@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The code of docs/integrations.md runs, where its library is installed."""
 
 import importlib.util

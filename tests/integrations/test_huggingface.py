@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The Hugging Face Trainer with a loss of ours."""
 
 import pytest

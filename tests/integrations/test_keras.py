@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Keras 3 on the torch backend with a loss of ours."""
 
 import os

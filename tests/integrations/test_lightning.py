@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Lightning trains with the L1 penalty where the paper puts it, and logs both accuracies."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """MONAI's signature, against MONAI's own losses."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """skorch with a loss of ours: probabilities are probabilities, the penalty acts, grids can vary both."""
 
 import numpy as np

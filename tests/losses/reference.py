@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every loss of the catalogue a second time, in NumPy and mpmath, from the written formulas alone.
 
 Nothing here knows torch. A loss is written as the matrix L(k) of its value for every label k of every

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The fixed battery of every loss in the catalogue: it works wherever torch's own losses work."""
 
 import copy

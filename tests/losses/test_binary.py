@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One logit a label: equal to two-class softmax, and it trains on real multi-label data."""
 
 import pytest

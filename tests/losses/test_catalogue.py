@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The catalogue: names, aliases, recipes, and losses that users add."""
 
 import pytest

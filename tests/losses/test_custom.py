@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Losses made from a user's own active loss equal the built-in ones of the same formula."""
 
 import pickle

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bad input: the error says which argument, what was expected and what came."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """No NaN and no infinity, in value or gradient: largest logits, many classes, no label at all."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What of the fused losses needs no GPU: which are known, how logits lie, the plain paths, and the interpreter."""
 
 from __future__ import annotations

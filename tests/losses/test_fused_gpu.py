@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The fused kernels against the reference and against the plain path in float64.
 
 They run on a GPU (`-m gpu`), or anywhere in Triton's interpreter (`TRITON_INTERPRET=1`, small shapes only), which

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What holds for every loss on every shape: targets, layouts, reductions, class order, range."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random combinations of loss, shape, precision, logits, reduction and weights; each is found again by its number.
 
 A thousand of them run always, 100,000 on demand: ``pytest -m slow tests/losses/test_random_combinations.py``.

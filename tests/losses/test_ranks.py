@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The entropy regulariser over two processes equals one process on the joined batch."""
 
 import os

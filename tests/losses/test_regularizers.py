@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """L1 and L2 through the gradient equal autograd on the penalty; the Jacobian's estimate is unbiased."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Large batches on a CPU go slice by slice: the same numbers, and nothing kept but the logits."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The theory of the paper as tests: symmetry, closed-form gradients, theorems 5 and 6, noise tolerance."""
 
 from __future__ import annotations

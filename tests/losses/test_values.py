@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Values and gradients of every loss against the independent reference, at ordinary and extreme points."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The networks written a second time: forward passes straight from a state dict, layouts as published.
 
 Nothing here imports the models: names, shapes and order come from the papers and from the published layout of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every model of the catalogue in a form that one core runs in a moment."""
 
 import torch

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the networks are: sizes, names, and values of a forward pass, against their second writing."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What holds of every network of the catalogue: gradients, memory formats, element types, compilation."""
 
 import copy

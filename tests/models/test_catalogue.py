@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The catalogue's manners: records, names, options, errors that say what was expected and what came."""
 
 import dataclasses

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The code in docs/models.md runs, and what the page says of numbers is true."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Weight files that are damaged, cut short or malicious: a clear error, nothing run, nothing changed."""
 
 import io

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """First weights: the bounds and spreads of their distributions, and that a seed decides them alone."""
 
 import math

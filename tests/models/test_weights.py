@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Weights to a file and back: what is loaded, what is left out, and what the report says."""
 
 import sys

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Real data for the noise tests: beside the checkout or named by a variable, else a plain reason to skip."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The plain loops that the fast generators must agree with, written as the published code words them."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bad input: the message names the argument, what was expected and what came."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every generator's labels for a seed, pinned: they may never change, on any machine, with any version."""
 
 import hashlib

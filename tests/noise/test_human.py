@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Human labels: the official files, files in another order, damaged and hostile ones."""
 
 import os

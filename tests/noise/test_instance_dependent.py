@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Instance-dependent noise against the per-sample loops, and the published realisation on CIFAR-10."""
 
 import tracemalloc

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Mask noise: against the one-pixel-at-a-time loops, and the rules it must keep."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Images of no class, and several annotators."""
 
 import numpy as np

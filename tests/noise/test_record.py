@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The record, and its file: kept whole, bound to its data, closed to pickles."""
 
 import copy

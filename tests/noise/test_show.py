@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pages of noise can be drawn for every kind, and leave matplotlib as it was."""
 
 import matplotlib

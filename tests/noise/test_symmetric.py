@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Symmetric noise: counts, rates, and the published draw."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Asymmetric noise, its named flips, and noise of any transition matrix."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plans of real data: what is looked at, the noise that is found, and recipes that train."""
 
 import tomllib

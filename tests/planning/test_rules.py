@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every rule has sources that exist and say what the rule claims, and every rule is reached by some data."""
 
 import runpy

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a search draws from and is judged by; Optuna is not needed for it."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Searches: kept, gone on with, shared, stopped, and read back by train."""
 
 import os

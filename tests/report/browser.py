@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A real browser, driven over the DevTools pipe: no package but Chromium itself."""
 
 import base64

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page in a real browser: opens from disk, asks for nothing, complains of nothing, sorts, and runs no text."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The document about reports keeps its word, and the page about reproduction is made from records."""
 
 import json

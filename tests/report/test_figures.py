@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Figures: what is drawn is what was recorded."""
 
 import math

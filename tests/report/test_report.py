@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page: complete in itself, true to the records, and text stays text."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Results made up for tests; none of them ever enters results or documents."""
 
 import math

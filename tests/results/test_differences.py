@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What differs between two runs, in Python and on the command line."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Results files: what goes in comes out, older lines are read, a file is whole or as it was."""
 
 import json

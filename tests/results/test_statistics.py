@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Statistics against hand-computed values, exact enumeration and SciPy."""
 
 import itertools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tables: what is bold, ranked, judged and found, against cases worked out by hand."""
 
 import csv

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small pictures with masks on disk, for everything that trains on them."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The synthetic data set: the same for everyone, with masks that fit the pictures."""
 
 import numpy as np

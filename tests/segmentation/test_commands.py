@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Segmentation on the command line, and in the documents."""
 
 import re

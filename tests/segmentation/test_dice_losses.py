@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Soft Dice and its sums with losses of pixels, against loops over pixels."""
 
 import math

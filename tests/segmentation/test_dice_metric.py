@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Dice of masks against a formula of sets of pixels, empty masks included."""
 
 import pytest

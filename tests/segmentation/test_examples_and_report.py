@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a finished run keeps to be looked at, and the report that shows it; data to choose settings on."""
 
 import html.parser

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The battery of every loss of whole images: what holds for all of them, whatever they compute.
 
 The battery of the losses of labels (tests/losses) does not fit: these have one value an image and take only images.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Networks for segmentation: sizes by nnU-Net's rule, parts counted by hand, images of any size."""
 
 import copy

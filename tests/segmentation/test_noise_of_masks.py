@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Corrupted masks as training sees them: properties on blobs, and the sheet that shows them."""
 
 import matplotlib

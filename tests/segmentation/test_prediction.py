@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Masks for new pictures: of the picture's own size, in files that can be trained on again, and a sheet."""
 
 import numpy as np

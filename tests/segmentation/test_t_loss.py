@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """T-Loss against SciPy's log-gamma, mpmath's Student-t and finite differences; large images; learning ν."""
 
 import math

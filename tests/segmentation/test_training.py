@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Segmentation through the engine: masks move with images, runs are stopped and go on, Dice is recorded."""
 
 import numpy as np

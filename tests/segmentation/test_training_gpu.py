@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What only a GPU can show: masks in captured packs, alone or not, stopped or not, in float32 and bfloat16."""
 
 import pytest

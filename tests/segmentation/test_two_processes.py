@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a loss learns itself is learned alike in every process, from the samples of all."""
 
 import os

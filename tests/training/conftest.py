@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small real pictures on disk, for everything that reads files."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What only a GPU can show: captured steps are the steps one by one, alone and in a pack, stopped or not."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checkpoints: what goes in comes out, a crash leaves old or new, and nothing damaged or foreign is believed."""
 
 import errno

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The thread that writes checkpoints: what it may pass over, what it must not, and errors."""
 
 import threading

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Configs: the paper's recipes, who wins over whom, the hash, and names that every file system holds."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a run trains on: its wrong labels, its share of the data, and the same batches from memory and from disk."""
 
 import numpy as np

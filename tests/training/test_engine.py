@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The engine on embedded data: it learns, repeats itself bit for bit, goes on where it stopped, and tells."""
 
 import os

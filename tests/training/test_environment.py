@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which device a name means, and what is written down about the machine."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The fast form of a network against the network itself, and its batch norm against torch's in float64.
 
 On a GPU with ``-m gpu``; elsewhere in Triton's interpreter, where Triton is installed: ``TRITON_INTERPRET=1``.

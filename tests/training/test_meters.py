@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The sums of an epoch, against a count by hand and against autograd."""
 
 import numpy as np

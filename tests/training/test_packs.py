@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Packs: stopped together, sharing what they must, and leaving nothing running or switched behind them."""
 
 import multiprocessing

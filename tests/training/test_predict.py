@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A finished run at work: classes for new pictures in a CSV, and its weights for other programs."""
 
 import csv

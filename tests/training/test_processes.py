@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Packs shared out among processes: the same weights as alone, errors and Ctrl-C that reach the caller."""
 
 import signal

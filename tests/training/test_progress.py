@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What training says: bars in a terminal, lines in a log, nothing when quiet; and what a request to stop is."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One process a run, with real processes, killed ones among them."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Two real processes train as one does on the joined batch, write one record, and stop and go on together."""
 
 import os

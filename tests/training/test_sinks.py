@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sinks: asked for by name, imported only then, and never able to stop training."""
 
 import math

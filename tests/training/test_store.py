@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The run store: what goes in comes out, in order, under the right name."""
 
 import dataclasses

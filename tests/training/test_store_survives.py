@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The run store under violence: kills, full and read-only disks, damaged files, many processes at once."""
 
 import contextlib

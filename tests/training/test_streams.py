@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random streams: pure functions of seed, purpose and position, and strangers to one another."""
 
 import hashlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What earlier versions wrote is read by this one: stores, checkpoints, weights, results, noise files."""
 
 import shutil

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Write the files that later versions must stay able to read; run with the version that is released.
 
 python tests/upgrade/write_fixtures.py tests/upgrade/fixtures/0.1.0

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Finding wrong labels: a score for every sample, the noise rate, the transition matrix, and files for a review.
 
 >>> import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Corrections by a person: ``suspects.csv`` comes back with decisions, and labels are changed by them alone.
 
 The column ``decision`` holds, for each row that was looked at: ``keep`` (the given label is right), ``change``

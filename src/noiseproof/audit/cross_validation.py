@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Out-of-sample probabilities: every sample is judged by a model that did not see it.
 
 Two ways. :func:`linear_probabilities` fits a linear model to features that are there before any label is looked at;

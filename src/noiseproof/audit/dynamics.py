@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Training dynamics: how the loss, the margin and ∂NNCE of every sample moved while a network was trained once.
 
 A robust loss learns what most samples agree on first, and wrong labels late or never: their loss stays high, their

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Features of pictures that no label had a part in: responses to whitened random patches, pooled over a grid.
 
 A network that is trained on wrong labels has features made of wrong labels. These need no training: patches are

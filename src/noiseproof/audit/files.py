@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What an audit leaves behind: ``suspects.csv``, ``cleaned.csv``, ``audit.json``; written whole or not at all."""
 
 import csv

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``audit(…)``: one call for labels with probabilities, for a model with data, and for pictures alone."""
 
 from pathlib import Path

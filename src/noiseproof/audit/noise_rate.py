@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How many labels are wrong, and which classes they are mistaken for, from out-of-sample probabilities alone.
 
 A model trained on given labels predicts these, not the true ones:

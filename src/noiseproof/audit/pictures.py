@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An audit of pictures from beginning to end: train, score, estimate."""
 
 import tempfile

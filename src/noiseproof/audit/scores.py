@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How suspect each label is: one number a sample, the higher the more suspect.
 
 Every score here looks at the given labels and at out-of-sample probabilities, and at nothing else. The default,

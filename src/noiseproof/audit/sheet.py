@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A page of the most suspect labels, to be looked through by a person: one file, no network, works from disk."""
 
 import base64

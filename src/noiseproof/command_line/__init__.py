@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The ``noiseproof`` command: one sub-command a verb, each in a module of its own.
 
 Nothing here imports torch: a sub-command imports what it needs when it runs, so that ``--help`` answers at

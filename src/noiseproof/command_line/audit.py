@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``noiseproof audit``: find wrong labels, look through the worst, hand decisions back."""
 
 from collections.abc import Callable, Iterator

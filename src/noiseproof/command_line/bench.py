@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``noiseproof bench``: a grid of runs, trained as far as time allows and gone on with at any time."""
 
 import shlex

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``noiseproof data``: list the data sets, fetch one, check it, look at it."""
 
 from collections.abc import Iterator

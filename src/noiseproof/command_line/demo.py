@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``noiseproof demo``: handwritten digits with wrong labels, four losses, a table and a page to look at."""
 
 from pathlib import Path

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``noiseproof demo segmentation``: synthetic blobs with corrupted masks, three losses, a table and a page."""
 
 from pathlib import Path

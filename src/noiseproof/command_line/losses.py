@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``noiseproof losses``: the catalogue as a table, or one loss explained."""
 
 import sys

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``noiseproof models``: the networks as a table, or one of them explained."""
 
 import sys

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``noiseproof noise``: make a data set's labels wrong, look at them, save them."""
 
 from collections.abc import Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``noiseproof plan``: which loss and which numbers for given data, with reasons, as a recipe for ``train``."""
 
 import sys

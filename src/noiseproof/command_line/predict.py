@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``noiseproof predict`` and ``noiseproof export``: what a finished run is good for."""
 
 from pathlib import Path

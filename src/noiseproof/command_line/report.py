@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``noiseproof report``: a grid's recorded runs as one page to look at."""
 
 from pathlib import Path

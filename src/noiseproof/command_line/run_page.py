@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One run on one page: config, noise, environment, result, epochs, and what to do next."""
 
 import shlex

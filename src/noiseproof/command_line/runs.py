@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``noiseproof runs``: what was trained, with what, and how it ended."""
 
 import json as json_format

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``noiseproof table``: a grid's recorded runs as a table, beside the paper's numbers."""
 
 import sys

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``noiseproof train``: one run from the command line, with the paper's recipe or a plan for the user's data."""
 
 from datetime import UTC, datetime

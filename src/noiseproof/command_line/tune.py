@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``noiseproof tune``: search α, β, δ and the learning rate on labels that are wrong, as users have them."""
 
 import shlex

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Grids: methods × noises × seeds, one file for each table or figure; reading one needs no data.
 
 >>> from noiseproof.grids import load

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checks of a grid: every slip is told with its place and the nearest name, before anything is trained."""
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Records and files of runs between two runs folders: out to whoever trains them, and back."""
 
 import shutil

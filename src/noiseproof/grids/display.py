@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a grid shows while it is trained: bars in a terminal, a line a run elsewhere, nothing when quiet."""
 
 import sys

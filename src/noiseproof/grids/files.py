@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Grids as TOML files: the package's own by name, a user's by path."""
 
 import itertools

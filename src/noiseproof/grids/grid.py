@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A grid in memory: what is compared, under which noises, with which seeds."""
 
 from collections.abc import Iterable, Mapping

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How long runs take, learnt from recorded runs that are like them."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which cells train together: those that share data and network, one seed of every cell first."""
 
 from collections.abc import Callable, Sequence

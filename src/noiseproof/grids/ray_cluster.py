@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Training a grid on a Ray cluster: packs become tasks, records and weights come back to the driver's folder.
 
 Ray places tasks, watches machines and moves results; which packs there are, and what happens to those whose machine

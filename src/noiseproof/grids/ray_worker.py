@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a machine of a Ray cluster does with a pack: train it, and send back records and weights.
 
 Nothing here imports Ray: it is a function that Ray calls.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Training a grid on one machine: what is recorded is skipped, what was stopped goes on, what fails is kept.
 
 Cells are taken in their order, which has one seed of every method and noise before the second seed, and go to the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How far each cell of a grid has come, read from the run store."""
 
 from collections.abc import Iterable, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """noiseproof in other people's training loops: one module a library, each imported only when asked for.
 
 The losses themselves need nothing of this: they are ``nn.Module``s with cross-entropy's signature. Here stands what

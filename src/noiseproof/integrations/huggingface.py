@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Hugging Face Trainer: a loss for ``compute_loss_func`` and the L1 penalty as a callback.
 
 ::

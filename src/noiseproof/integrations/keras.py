@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Keras 3 on the torch backend: any loss of the catalogue as a ``keras.losses.Loss``.
 
 Set ``KERAS_BACKEND=torch`` before Keras is imported. The model ends in logits, without a softmax::

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Lightning: the L1 penalty and the two accuracies of the paper's curves as callbacks.
 
 The loss is used as it is, in ``training_step``::

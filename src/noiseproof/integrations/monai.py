@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """MONAI: any loss of the catalogue with the signature of MONAI's losses."""
 
 from torch import Tensor

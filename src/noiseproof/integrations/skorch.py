@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """skorch: a classifier with a robust loss and the L1 penalty."""
 
 from functools import partial

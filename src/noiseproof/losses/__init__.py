@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Noise-robust losses, used like torch's own.
 
 >>> import torch

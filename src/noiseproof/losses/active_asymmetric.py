@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Normalised cross-entropy plus an asymmetric loss: NCE+AGCE ("ALF" in the tables), NCE+AUL, NCE+AEL."""
 
 from typing import Unpack

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Active Passive Loss: a normalised active loss plus MAE or RCE."""
 
 from typing import Unpack

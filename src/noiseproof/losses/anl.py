@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Active Negative Loss: a normalised loss plus the normalised negative of the same loss."""
 
 from typing import Unpack

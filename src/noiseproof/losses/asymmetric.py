@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Asymmetric losses: AGCE, AUL, AEL. They forgive the smaller share of the labels a sample could have."""
 
 from typing import Unpack

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Several yes-or-no labels a sample: any loss, through a two-class view of each logit."""
 
 import torch

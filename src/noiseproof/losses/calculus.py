@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The calculus of robust losses, written once for any active loss.
 
 Given an active loss ``L(k)`` that can be evaluated for every class ``k``, with ``A`` its value at the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cross-entropy and the losses between it and the mean absolute error: GCE, SCE, PHCE, TCE."""
 
 from typing import Unpack

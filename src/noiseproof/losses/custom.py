@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Robust losses from an active loss of one's own.
 
 An active loss is a function that takes log-probabilities and returns the loss of each class by itself,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Soft Dice, alone and beside a loss of pixels: what segmentation is usually trained with.
 
 Dice is a ratio of sums over an image, so that a small lesion counts as much as a large one.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The entropy regulariser of ANL-CE*: predictions that, on average, use all classes alike."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ε-softmax: predictions pushed towards one-hot before the loss sees them, plus the mean absolute error."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From logits and target to a loss: the one path that every function and Module of this package takes."""
 
 from typing import Any

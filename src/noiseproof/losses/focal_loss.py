@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Focal loss."""
 
 from typing import Unpack

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the losses of whole images share: Dice and T-Loss, whose value for a pixel depends on all the others.
 
 Such a loss has one value an image, not one a pixel, so ``reduction`` is over images: ``"mean"`` counts each image

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Joint asymmetric loss (JAL): a normalised active loss plus the asymmetric mean square error (AMSE)."""
 
 from dataclasses import dataclass

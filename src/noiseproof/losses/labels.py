@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The label of each sample: a class index, or a probability for every class.
 
 Every loss of this package is linear in the label, so one question is all that a loss asks of it:

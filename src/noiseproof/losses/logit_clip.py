@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """LogitClip: logits scaled down to a bounded norm before the loss sees them."""
 
 from typing import Unpack

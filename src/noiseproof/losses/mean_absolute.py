@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The mean absolute error and its multiples: MAE, RCE, NMAE, NRCE.
 
 All four are ``c·(1 − p_y)`` with a constant c, which is why the passive half of APL is always MAE.

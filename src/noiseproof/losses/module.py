@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The Module that every loss class extends, and the options that all of them share."""
 
 from types import FunctionType

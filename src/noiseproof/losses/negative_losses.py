@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Negative losses (NLF) and normalised negative losses (NNLF), the passive half of ANL."""
 
 from typing import Unpack

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Normalised losses: NCE and NFL, the active half of APL and ANL."""
 
 from typing import Unpack

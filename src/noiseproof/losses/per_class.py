@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Active losses: what one class costs, given its log-probability and nothing else.
 
 Each is a small frozen object called with log-probabilities of any shape; it returns losses of that shape.

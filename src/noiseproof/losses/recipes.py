@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Published hyper-parameters, by loss and data set.
 
 A recipe holds what the loss is called with, and what a training loop has to do beside it: the strength of L1

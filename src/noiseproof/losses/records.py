@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every loss of the package, entered into the catalogue."""
 
 from noiseproof.losses import (

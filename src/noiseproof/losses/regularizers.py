@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Regularisers that any training loop can add: L1, L2 and the Jacobian's norm.
 
 A loss of this package never contains them. The paper trains ANL with L1 over all parameters, batch-norm and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """T-Loss: the errors of an image's pixels as one draw of a Student-t, whose heavy tails forgive a wrong mask.
 
 An image whose mask is far off costs the logarithm of its squared error, so that it pulls less the further off it

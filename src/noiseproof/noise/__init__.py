@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Wrong labels of every kind, for one seed the same on every machine.
 
 >>> import numpy as np

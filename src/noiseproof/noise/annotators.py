@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Several annotators, each with errors of their own, and the label that comes of their answers."""
 
 from collections.abc import Sequence

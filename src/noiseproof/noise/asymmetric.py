@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Asymmetric noise, where certain classes are mistaken for certain others, and any transition matrix."""
 
 from collections.abc import Mapping

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Arguments looked at once, at the door: a message names the argument, what was expected and what came."""
 
 import difflib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Labels drawn from a transition matrix, in the ways in use.
 
 ``exact-published``

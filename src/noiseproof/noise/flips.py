@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Who is mistaken for whom: the flips of the field's asymmetric benchmarks, by name.
 
 Each is a mapping from true class to the class it is taken for; classes that are not named keep their labels.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Labels that people gave: the official files of CIFAR-10N and CIFAR-100N.
 
 The files are torch archives of NumPy arrays. They are read with ``weights_only=True`` and exactly the few

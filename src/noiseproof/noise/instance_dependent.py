@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Instance-dependent noise: how likely a label is wrong, and which one it becomes, depends on the image."""
 
 from collections.abc import Callable, Mapping

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One mask made wrong: eroded, dilated or displaced until its area or its difference is as asked.
 
 Eroding a mask t times by one pixel (the cross of four neighbours) leaves the pixels whose city-block distance

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Wrong segmentation masks: annotations too small, too large or out of place."""
 
 import hashlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The short names of noise that tables, files and commands use: ``sym-0.8``, ``asym-0.4``, ``real``, …"""
 
 import difflib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Open-set noise: images of no class among the training images, under labels of the known classes."""
 
 from typing import TypeVar

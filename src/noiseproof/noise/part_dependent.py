@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""The published instance-dependent labels (``pdn``), fast and the same on every machine.
 
 The published loop draws sample by sample, in single precision: scores :math:`s = x W_y`, probabilities

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random projections of images, class by class, in little memory."""
 
 from collections.abc import Callable, Iterator

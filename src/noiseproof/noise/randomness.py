@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The two random streams of this room, both the same on every machine and with every version of NumPy.
 
 ``published_stream``

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What every label-noise generator returns: the given labels, the true ones, and how the two came apart."""
 
 import hashlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Noise to look at: transition matrix, rates, and images with their given and their true labels.
 
 Figures are drawn without ``pyplot``, so that nothing of the caller's matplotlib is touched. Save them with

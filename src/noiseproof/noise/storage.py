@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Records in one ``.npz`` file: no pickle, a description in JSON, written whole or not at all."""
 
 import contextlib

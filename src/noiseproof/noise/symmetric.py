@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Symmetric noise: a wrong label is any other class, each as likely as the next."""
 
 import numpy as np

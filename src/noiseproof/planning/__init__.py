@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Planning: which loss and which numbers for given data, every one with its reason and what supports it.
 
 >>> from noiseproof.planning import plan

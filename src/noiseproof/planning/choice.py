@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One number of a plan, with its reason and what supports it."""
 
 from dataclasses import dataclass

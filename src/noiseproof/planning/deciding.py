@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Apply the rules: every field that the user left open is chosen, with its reason and its source."""
 
 from collections.abc import Mapping

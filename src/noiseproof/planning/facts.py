@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a plan is made from: size, classes, balance and form of the data, and what is known of its noise."""
 
 from collections.abc import Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rules for the loss, its hyper-parameters α, β, λ, …, and the regulariser that goes with it."""
 
 from typing import Any

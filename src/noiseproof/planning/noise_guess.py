@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An estimate of how many labels are wrong, and whether at random or by confusion: the audit's, in short.
 
 A linear model on features that no label had a part in is cross-validated, and

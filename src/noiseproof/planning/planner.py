@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``plan(…)``: look at data, decide, and write it down as a TOML that ``noiseproof train`` takes."""
 
 from collections.abc import Mapping

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Recipes written as TOML, so that ``noiseproof train DATA --recipe FILE`` reads them back."""
 
 import json

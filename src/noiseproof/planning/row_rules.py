@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rules for the row of the paper that is nearest to the data: numbers of a row go together."""
 
 from noiseproof.planning.facts import Facts

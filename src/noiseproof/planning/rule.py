@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A rule of the planner: a condition, a value, a reason, and what supports it."""
 
 from collections.abc import Callable, Mapping

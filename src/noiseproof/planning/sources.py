@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a rule of the planner may rest on: cells and recipes of the paper, and runs of our own that are on record.
 
 Every source knows how to say itself and how to check itself: ``trouble(root)`` looks the source up, in the package

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is searched: ranges around a config's own numbers, which are the paper's where it has some."""
 
 from collections.abc import Mapping

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rules for the estimator: tables, embeddings and pictures in arrays, trained with Adam in short."""
 
 from noiseproof.planning.facts import Facts

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rules for how to train: network, picture size, batch, epochs, optimiser, learning rate."""
 
 from typing import Any

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One trial of a search: trained on a part of the training data, judged on the rest, whose labels are as wrong."""
 
 from collections.abc import Callable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A search for numbers on noisy labels, by Optuna; trials are kept in an SQLite file that processes can share.
 
 Users have no clean labels to choose by, so trials are judged by held-out labels that are as wrong as the rest.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The command that repeats a run: its data, and whatever differs from what that data and loss have by default."""
 
 import shlex

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the label noise came out as: rates, and heat maps of which class was given which label."""
 
 import html

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One self-contained HTML page about the runs of a grid: no network, works from disk, the same runs give the same
 page."""
 

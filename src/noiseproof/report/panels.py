@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small panels of accuracy curves, written as SVG directly: hundreds of them weigh little and are drawn at once."""
 
 import html

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Matplotlib figures as SVG that takes its colours from the page, so that light and dark both suit it."""
 
 import html

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a page says of runs besides its table and figures: hyper-parameters, machines, and each run by itself."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Results: finished runs as tables with statistics, beside the paper's numbers.
 
 >>> from noiseproof.results import summarise

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What differs between two runs: in what was asked for, where it ran, and how it came out."""
 
 from collections.abc import Mapping

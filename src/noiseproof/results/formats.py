@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tables as text: Markdown, CSV and LaTeX."""
 
 import csv

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which recorded runs belong to a grid: found in a runs folder, in results files, or both."""
 
 from collections.abc import Iterable, Sequence

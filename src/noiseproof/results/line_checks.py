@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checks of a line of a results file: figures and pages are made of it, and it may come from anywhere.
 
 What a line may lack it may lack; what it has must be of the kind and size that :func:`result_of_record` writes.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The paper's numbers, as printed in its tables."""
 
 import json

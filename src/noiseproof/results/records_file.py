@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Results in a file: one JSON object a line, one file a table, small enough to be kept under version control."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One finished run in short, from a runs folder or from a file: what tables and figures are made of."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What several seeds say: spread, paired comparison with a confidence interval, ranks, and the paper's spread."""
 
 import math

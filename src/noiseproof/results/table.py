@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A table: methods × noises, each cell a mean over seeds beside the paper's, with ranks and verdicts."""
 
 from collections.abc import Iterable, Mapping, Sequence

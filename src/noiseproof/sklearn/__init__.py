@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """scikit-learn: a classifier for tables, embeddings and images whose labels may be wrong.
 
 >>> from sklearn.datasets import load_iris

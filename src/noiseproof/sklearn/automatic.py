@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What ``"auto"`` stands for: every number that a user leaves open, by the rules of :mod:`noiseproof.planning`.
 
 Rows of "the paper" are those of Ye et al., *Active Negative Loss: A Robust Framework for Learning with Noisy

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checks of the estimator's parameters, made when it is fitted as scikit-learn asks."""
 
 from collections.abc import Mapping

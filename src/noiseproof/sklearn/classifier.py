@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A scikit-learn classifier whose training resists wrong labels."""
 
 from collections.abc import Callable, Mapping

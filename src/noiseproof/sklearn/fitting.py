@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The training loop of the estimator: whole tensors, no data loader."""
 
 import copy

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Samples as scikit-learn's users hold them, made into what a network reads."""
 
 from typing import Any

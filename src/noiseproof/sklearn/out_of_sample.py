@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Probabilities of samples that the predicting network did not see."""
 
 import warnings

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which given labels are probably wrong, seen from predicted probabilities; the only place that decides it."""
 
 from dataclasses import dataclass

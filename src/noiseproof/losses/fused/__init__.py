@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Losses at the speed of memory: one read of the logits, one write of their gradient.
 
 On CUDA, and where Triton is installed, every function and Module of :mod:`noiseproof.losses` comes here by itself

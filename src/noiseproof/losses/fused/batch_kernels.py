@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # mypy: ignore-errors
 """Small kernels around the main ones: weights of labels, sums of probabilities, scaling."""
 

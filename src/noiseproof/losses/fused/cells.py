@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # mypy: ignore-errors
 """What one class costs, and how its cost changes with its log-probability: the elementwise part of the kernels.
 

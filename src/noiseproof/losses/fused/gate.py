@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whether a loss goes to the fused kernels, and the way there."""
 
 import os

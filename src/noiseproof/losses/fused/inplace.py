@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A gradient that takes the place of the logits, for when memory is what runs out."""
 
 from torch import Tensor, nn

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Triton, or names that let the kernels be imported and read where it is not installed."""
 
 import importlib.util

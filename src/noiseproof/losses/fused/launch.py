@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From tensors to launches: how logits lie in memory, how much a program takes, and which kernels run.
 
 Nothing here waits for the device or reads a value from it, so that all of it can be captured in a CUDA graph.

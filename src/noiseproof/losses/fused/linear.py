@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The last linear layer and the loss in one: logits exist for a few rows at a time.
 
 For a mean or a sum, the gradients of features, weights and bias are made in the forward pass, while each piece of

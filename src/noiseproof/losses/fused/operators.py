@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The fused loss as torch sees it: an autograd function in eager mode, registered operators under torch.compile.
 
 For a mean or a sum the gradient of the loss is one number, nearly always 1, so the forward pass writes the gradient

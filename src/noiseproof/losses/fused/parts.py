@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # mypy: ignore-errors
 """What a row's loss is made of, once its sums over the classes are known: the part that all kernels share.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which losses the kernels know, and how one is described to them.
 
 The kernels know sums of at most two *dense* parts, which need every class of a row (a sum over the classes), and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # mypy: ignore-errors
 """Kernels that hold all classes of a position: one read of the logits, one write of their gradient.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Figures: each is a function from a grid's recorded runs to a drawing, registered for the kinds of grid it suits.
 
 A new figure is a new file here, with one function under :func:`figure_of`, named in :data:`HOMES`.

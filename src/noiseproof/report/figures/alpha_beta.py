@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The α × β grid: a panel of curves for every pair of weights."""
 
 from typing import TYPE_CHECKING

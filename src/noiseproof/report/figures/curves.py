@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Accuracy by epoch as small multiples: how far each method learns the right and the wrong labels."""
 
 import html

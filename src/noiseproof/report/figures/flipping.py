@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Vertical flipping: how a negative loss is made of an active one, L and A − L against p."""
 
 import math

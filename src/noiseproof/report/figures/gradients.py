@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Box plots by epoch of the strongest pull, max over j≠y of ∂NNCE/∂p_j, on right and on wrong labels."""
 
 from collections.abc import Sequence

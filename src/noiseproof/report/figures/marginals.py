@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Marginal class probabilities: of the given labels, and of each method's predictions."""
 
 from typing import TYPE_CHECKING

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Test accuracy against the strength δ of a regulariser."""
 
 import re

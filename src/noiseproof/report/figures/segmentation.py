@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Segmentation examples: picture, true mask, noisy mask and predictions; best and worst cases by Dice."""
 
 import base64
