@@ -22,6 +22,13 @@ if settings is not None:
     settings.load_profile("noiseproof")
 
 
+def pytest_collection_modifyitems(items):
+    if not torch.cuda.is_available():
+        for item in items:
+            if item.get_closest_marker("gpu"):
+                item.add_marker(pytest.mark.skip(reason="no CUDA device on this machine"))
+
+
 @pytest.fixture(autouse=True)
 def _same_numbers_every_time():
     torch.manual_seed(0)
