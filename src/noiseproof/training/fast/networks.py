@@ -82,7 +82,7 @@ class FastNetwork:
         self.model, self.dtype, self.training = model, dtype, True
         first = next(m for m in model.modules() if isinstance(m, nn.Conv2d))
         self.in_channels = first.in_channels if _is_unfolded(first) else _eighths(first.in_channels)
-        layers = list(_layers(model))
+        layers = list(_layers(model, 64 if dtype == torch.bfloat16 and type(model) is SmallCNN else MULTIPLE))
         half: list[Place] = []
         full: list[Place] = []
         silent: list[Place] = []
@@ -282,9 +282,9 @@ def _product(columns: Tensor, weights: Tensor, images: Tensor) -> Tensor:
     return (columns @ weights.t()).view(count, height, width, -1).permute(0, 3, 1, 2)
 
 
-def _rounded(channels: int, model: nn.Module) -> int:
-    """Channels as convolutions like them: cuDNN's for 256 take two thirds of what those for 200 take."""
-    multiple = 64 if channels > 64 and isinstance(model, SmallCNN) else MULTIPLE
+def _rounded(channels: int, multiple: int) -> int:
+    """Channels as convolutions like them; few channels stay few."""
+    multiple = multiple if channels > multiple else MULTIPLE
     return -(-channels // multiple) * multiple
 
 
@@ -304,15 +304,24 @@ def _final(model: nn.Module) -> nn.Module:
     return model.get_submodule(str(model.final_layer))
 
 
-def _layers(model: nn.Module) -> Iterator[Layer]:
-    """Layers of a network in the order of its modules, the last one being the final layer."""
+def _layers(model: nn.Module, multiple: int) -> Iterator[Layer]:
+    """Layers of a network in the order of its modules, the last one being the final layer.
+
+    Args:
+        model: the network.
+        multiple: what channels are rounded up to. In half precision cuDNN's convolutions for 256 channels take two
+            thirds of what those for 200 take; in float32 time grows with the channels.
+    """
     modules = [m for m in model.modules() if isinstance(m, Weighted | nn.BatchNorm2d | nn.BatchNorm1d)]
     final = _final(model)
     # A residual block lists conv1, bn1, conv2, bn2, …: what follows a layer is its own batch norm, if it has any.
     for layer, norm in pairwise(modules):
         if isinstance(layer, nn.Conv2d):
             assert isinstance(norm, nn.BatchNorm2d)
-            out, into = _rounded(layer.out_channels, model), _rounded(layer.in_channels, model)  # 3 becomes 8
+            out, into = (
+                _rounded(layer.out_channels, multiple),
+                _rounded(layer.in_channels, multiple),
+            )  # 3 becomes 8
             wide = _unfolded_width(layer.in_channels)
             yield layer, norm, (out, wide) if _is_unfolded(layer) else (out, into, *layer.kernel_size)
         elif isinstance(layer, nn.ConvTranspose2d):
@@ -320,7 +329,7 @@ def _layers(model: nn.Module) -> Iterator[Layer]:
         elif isinstance(layer, nn.Linear):
             assert isinstance(norm, nn.BatchNorm1d)
             pixels = _pixels_before(model, layer)
-            channels = _rounded(layer.in_features // pixels, model)
+            channels = _rounded(layer.in_features // pixels, multiple)
             yield layer, norm, (_eighths(layer.out_features), channels * pixels)
     if isinstance(final, nn.Conv2d):  # of single pixels: a product
         yield final, None, (_eighths(final.out_channels), final.in_channels)
