@@ -55,7 +55,7 @@ def decode_rgb(path: Path, *, at_least: Callable[[Size], Size | None] = lambda _
     Raises:
         BadFileError: the file is missing, damaged or of a kind that is refused; the message names it.
     """
-    with _opened(path) as image:
+    with opened(path) as image:
         orientation = image.getexif().get(_EXIF_ORIENTATION, _UPRIGHT)
         swapped = orientation in _SIDES_SWAPPED
         smallest = at_least(_swap(image.size) if swapped else image.size)
@@ -67,14 +67,14 @@ def decode_rgb(path: Path, *, at_least: Callable[[Size], Size | None] = lambda _
 
 def image_size(path: Path) -> Size:
     """Return the (width, height) of the upright picture."""
-    with _opened(path) as image:
+    with opened(path) as image:
         turned = image.getexif().get(_EXIF_ORIENTATION, _UPRIGHT) in _SIDES_SWAPPED
         return _swap(image.size) if turned else image.size
 
 
 def decode_mask(path: Path) -> NDArray[np.uint8]:
     """Read one mask file as its stored numbers, uint8 of shape (H, W): levels of grey, or palette indices."""
-    with _opened(path) as image:
+    with opened(path) as image:
         if image.mode not in {"1", "L", "P"}:
             raise BadFileError(
                 path, "a mask of one 8-bit channel", f"mode {image.mode}", "save it as grey or palette PNG"
@@ -83,7 +83,7 @@ def decode_mask(path: Path) -> NDArray[np.uint8]:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[Image.Image]:
+def opened(path: Path) -> Iterator[Image.Image]:
     """Open an image file, refuse what its header tells, name the file whatever goes wrong in the block."""
     try:
         if path.exists() and not path.is_file():  # opening a pipe would wait for ever

@@ -151,14 +151,15 @@ def _size(data: LabeledData) -> tuple[int, bool]:
 
 
 def _size_of_files(paths: Sequence[Path]) -> tuple[int, bool]:
-    from PIL import Image
+    from noiseproof.datasets.decode import opened
+    from noiseproof.datasets.errors import BadFileError
 
     sides, grey = [], []
     for path in paths:
         try:
-            with Image.open(path) as picture:  # reads the header only
+            with opened(path) as picture:  # reads the header only
                 sides.append(min(picture.size))
                 grey.append(picture.mode in ("1", "L", "LA", "I", "I;16", "F"))
-        except OSError:  # a broken file is told of when it is read for training
+        except (OSError, BadFileError):  # a broken file is told of when it is read for training
             continue
     return (int(np.median(sides)), all(grey)) if sides else (0, False)
