@@ -5,8 +5,10 @@ place to resume from; and each batch is collated in one worker, so the first bat
 process to decode all of it. Here all workers share the rows of a batch and write into memory set up once.
 """
 
+import contextlib
 import os
-from collections.abc import Iterator
+import warnings
+from collections.abc import Generator, Iterator
 from dataclasses import asdict, dataclass
 from types import TracebackType
 from typing import Any, NamedTuple
@@ -18,7 +20,7 @@ from torch import Tensor
 
 from noiseproof.datasets.decode import Fit
 from noiseproof.datasets.labeled_data import LabeledData
-from noiseproof.datasets.loader_workers import DecodePool, random_for
+from noiseproof.datasets.loader_workers import DecodePool, WorkerDiedError, random_for
 
 _ORDER_STREAM = 1 << 64  # above every seed: the order never shares random numbers with the samples
 
@@ -69,7 +71,8 @@ class StreamingLoader:
     Iterating gives the rest of the current epoch and moves on to the next one, so
     ``for epoch in range(loader.place.epoch, epochs): for batch in loader: ...`` also continues a run that was
     stopped, once :meth:`load_state_dict` has been called. Workers start with the first batch and stay until
-    :meth:`close`, the end of a ``with`` block, or an exception.
+    :meth:`close`, the end of a ``with`` block, or an exception. Where one is killed, or gets no memory, a warning
+    says so and half as many go on with the same batches.
 
     Memory is bounded by ``(prefetch + 1) × batch_size`` decoded images, whatever the consumer does.
 
@@ -208,7 +211,22 @@ class StreamingLoader:
         return pixels
 
     def _iterate_pool(self, iteration: int) -> Iterator[Batch]:
-        epoch, start = self._place.epoch, self._place.step
+        """Batches by the workers; where one dies as for want of memory, half as many go on from the same batch."""
+        epoch, step = self._place.epoch, self._place.step
+        while step < len(self):
+            try:
+                with contextlib.closing(self._iterate_workers(iteration, epoch, step)) as batches:
+                    for batch in batches:
+                        yield batch
+                        step += 1
+            except WorkerDiedError as error:
+                if not error.for_want_of_memory or self.num_workers == 1:
+                    raise
+                self.num_workers //= 2
+                text = f"{error}: {self.num_workers} at a time, then"
+                warnings.warn(text, RuntimeWarning, stacklevel=2)
+
+    def _iterate_workers(self, iteration: int, epoch: int, start: int) -> Generator[Batch, None, None]:
         order = self._order(epoch)
         try:
             pool = self._running_pool()

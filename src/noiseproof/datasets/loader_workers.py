@@ -30,7 +30,16 @@ _PATIENCE_S = 5.0  # how long a worker may take to stop by itself
 
 
 class WorkerDiedError(DataError, RuntimeError):
-    """A decode worker ended without being asked to: killed, out of memory, or crashed in a codec."""
+    """A decode worker ended without being asked to: killed, out of memory, or crashed in a codec.
+
+    Args:
+        message: which worker, how, and at which file.
+        for_want_of_memory: whether memory may be the reason, so that fewer workers may do.
+    """
+
+    def __init__(self, message: str, for_want_of_memory: bool = False) -> None:
+        super().__init__(message)
+        self.for_want_of_memory = for_want_of_memory
 
 
 def random_for(seed: int, epoch: int, sample: int) -> np.random.Generator:
@@ -164,6 +173,8 @@ class DecodePool:
             failure = json.loads(body)
             if "bad_file" in failure:
                 raise BadFileError(*failure["bad_file"])
+            if failure.get("memory"):
+                raise WorkerDiedError(failure["message"], for_want_of_memory=True)
             raise DataError(failure["message"])
         slot = int.from_bytes(body, "little")
         self._tasks_of_worker[worker] -= 1
@@ -175,16 +186,17 @@ class DecodePool:
         code = process.exitcode
         how = f"exit code {code}"
         advice = ""
+        killed = code is not None and -code == getattr(signal, "SIGKILL", None)
         if code is not None and code < 0:
             with contextlib.suppress(ValueError):
                 how = f"killed by {signal.Signals(-code).name}"
-            if -code == getattr(signal, "SIGKILL", None):
+            if killed:
                 advice = "; the system kills so when memory runs out: try fewer workers or smaller batches"
         sample = self._at[worker]
         where = "between two samples"
         if sample != _IDLE:
             where = f"while reading {self._paths[sample]} (sample {sample})"
-        raise WorkerDiedError(f"decode worker {worker} died ({how}) {where}{advice}")
+        raise WorkerDiedError(f"decode worker {worker} died ({how}) {where}{advice}", killed)
 
 
 def _work(
@@ -225,6 +237,13 @@ def _work(
             except BadFileError as error:
                 fields = [str(error.path), error.expected, error.found, error.advice]
                 answer = _FAILED + json.dumps({"bad_file": fields}).encode()
+                break
+            except MemoryError:
+                message_text = (
+                    f"decode worker {number} had too little memory while reading {paths[sample]} (sample {sample})"
+                    "; try fewer workers or smaller batches"
+                )
+                answer = _FAILED + json.dumps({"message": message_text, "memory": True}).encode()
                 break
             except Exception as error:
                 message_text = f"{paths[sample]}: decoding failed with {type(error).__name__}: {error}"

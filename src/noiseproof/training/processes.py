@@ -6,10 +6,19 @@ runs on the machine. Two processes do not.
 
 import multiprocessing
 import os
+import signal
 from collections.abc import Sequence
 from pathlib import Path
 
+from noiseproof.training import progress
 from noiseproof.training.config import Config
+from noiseproof.training.store import Store
+
+OUT_OF_MEMORY = 88
+"""Exit code of a process that could not have the memory it asked for."""
+
+KILLED = (-getattr(signal, "SIGKILL", 9), 128 + 9)
+"""Exit codes of a process that the system killed, as it does when memory runs out."""
 
 
 def available_cores() -> int:
@@ -29,8 +38,49 @@ def train_in_processes(
 ) -> None:
     """Share configs out among processes and wait for all; the first that fails ends with its error.
 
-    Ctrl-C reaches every process of the terminal's group, so each saves its own runs.
+    Where a process is killed, or ends for want of memory, what it left goes on in half as many. Ctrl-C reaches
+    every process of the terminal's group, so each saves its own runs.
     """
+    left = list(configs)
+    with Store(folder) as store:
+        failed_before = {config.run_id: _failed(config, store) for config in configs}
+    while True:
+        lost = _train_at_once(left, folder, processes, quiet, sinks, keep_going)
+        if lost is None:
+            return
+        with Store(folder) as store:
+            unfinished = [config for config in left if not store.find(config.hash)]
+            left = [each for each in unfinished if _failed(each, store) in (None, failed_before[each.run_id])]
+        if not left:
+            return
+        if processes == 1:
+            raise RuntimeError(
+                f"a training process {lost}, also with no other beside it; what was finished is kept: free memory "
+                "or make the batch smaller, then start again to go on"
+            )
+        processes = max(1, min(processes, len(left)) // 2)
+        with progress.shown(quiet) as shown:
+            shown.say(f"a training process {lost}: {processes} at a time, then")
+
+
+def _failed(config: Config, store: Store) -> str | None:
+    """When a run failed for a reason of its own, if it did: it is not tried again."""
+    try:
+        record = store.get(config.run_id, epochs=False)
+    except LookupError:
+        return None
+    return record.ended if record.status == "failed" else None
+
+
+def _train_at_once(
+    configs: Sequence[Config],
+    folder: Path,
+    processes: int,
+    quiet: bool,
+    sinks: Sequence[str],
+    keep_going: bool,
+) -> str | None:
+    """Train configs in so many processes; say how one was lost, if one was."""
     from noiseproof.training.interruption import Interrupted, Interruption
 
     context = multiprocessing.get_context("spawn")  # torch's threads do not survive a fork
@@ -59,11 +109,15 @@ def train_in_processes(
     if interruption.requested:
         raise Interrupted(configs[0].run_id)
     died = [worker.exitcode for worker in workers if worker.exitcode]
-    if died:
-        raise RuntimeError(
-            f"a training process died (exit code {died[0]}), perhaps for want of memory; what it had finished is "
-            "kept: start again to go on"
-        )
+    if not died:
+        return None
+    if OUT_OF_MEMORY in died:
+        return "had too little memory"
+    if died[0] in KILLED:
+        return "was killed, perhaps for want of memory"
+    raise RuntimeError(
+        f"a training process died (exit code {died[0]}); what it had finished is kept: start again to go on"
+    )
 
 
 def _work(
@@ -76,5 +130,14 @@ def _work(
     torch.set_num_threads(1)
     try:
         train_pack(configs, folder=folder, quiet=quiet, sinks=sinks, keep_going=keep_going)
+    except MemoryError:
+        raise SystemExit(OUT_OF_MEMORY) from None
     except Exception as error:  # the parent raises it again
+        if _is_of_memory(error):
+            raise SystemExit(OUT_OF_MEMORY) from None
         errors.put(error)  # type: ignore[attr-defined]
+
+
+def _is_of_memory(error: Exception) -> bool:
+    """Whether torch could not have the memory it asked for; it has no class of its own for that on a CPU."""
+    return isinstance(error, RuntimeError) and "DefaultCPUAllocator" in str(error)
