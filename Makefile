@@ -10,7 +10,7 @@ WORKERS ?= 2
 help:
 	@echo "make demo    set up, then train four losses on digits with 60% wrong labels (under a minute)"
 	@echo "make test    set up, then lint, type-check and run every test and doctest"
-	@echo "make test-integrations  the same for Lightning, Hugging Face, Keras, skorch and MONAI, which it installs"
+	@echo "make test-integrations  the tests of Lightning, Hugging Face, Keras, skorch, MONAI and Optuna, which it installs"
 	@echo "make check   only the linter and the type checker"
 	@echo "make format  rewrite the sources in the house format"
 	@echo "make bench   measure losses, noise and loader against their peers on this machine"
@@ -38,8 +38,8 @@ test: check
 	$(BIN)/python -m pytest -n $(WORKERS)
 
 test-integrations: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,integrations]'
-	KERAS_BACKEND=torch $(BIN)/python -m pytest tests/integrations tests/segmentation tests/docs
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,integrations,tune]'
+	KERAS_BACKEND=torch $(BIN)/python -m pytest tests/integrations tests/segmentation tests/docs tests/planning
 
 format: $(VENV)/.installed
 	$(BIN)/ruff check --fix .
