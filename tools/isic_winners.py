@@ -16,8 +16,8 @@ RECIPES = Path(__file__).parent.parent / "src" / "noiseproof" / "training" / "re
 FILES = ("isic2017.toml", "isic2017-128px.toml")
 BEGIN = "# No parameters for segmentation are published"
 COMMENT = """\
-# No parameters for segmentation are published. These won the grid isic-tuning: equally many candidates a method, judged
-# on a tenth of the training data under one noise, and then fixed for all (tools/isic_winners.py).
+# No parameters for segmentation are published. These won the grid isic-tuning: equally many candidates a method,
+# judged on a tenth of the training data under one noise, and then fixed for all (tools/isic_winners.py).
 """
 
 
