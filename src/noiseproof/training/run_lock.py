@@ -89,8 +89,9 @@ def locked(folder: Path, run_id: str) -> Iterator[None]:
         True
     """
     path = lock_file(folder, run_id)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle = _acquired(path, run_id)
+    with _plain_errors(path.parent):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = _acquired(path, run_id)
     _held.add(handle)
     try:
         _sign(handle)
@@ -117,6 +118,22 @@ def holder(folder: Path, run_id: str) -> Holder | None:
         return _signature(handle)
     finally:
         os.close(handle)
+
+
+@contextlib.contextmanager
+def _plain_errors(folder: Path) -> Iterator[None]:
+    """Say what to do where the folder takes no file."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise OSError(
+            error.errno,
+            f"cannot write in the runs folder ({error.strerror}): it is read-only, closed to you, or its disk is "
+            "full; change that, or choose another folder with --folder or NOISEPROOF_RUNS",
+            str(folder),
+        ) from error
 
 
 def _acquired(path: Path, run_id: str) -> int:
@@ -156,7 +173,8 @@ def _sign(handle: int) -> None:
     text = json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since": since})
     os.ftruncate(handle, 0)
     os.lseek(handle, 0, os.SEEK_SET)
-    os.write(handle, text.encode())
+    with contextlib.suppress(OSError):  # a full disk has no room for a signature; the lock holds without one
+        os.write(handle, text.encode())
 
 
 def _signature(handle: int) -> Holder:
