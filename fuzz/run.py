@@ -87,6 +87,7 @@ def fuzz(name: str, grown: Path, crashes: Path, seconds: int) -> None:
 def replay(name: str, folders: list[Path], *, keep: bool) -> None:
     """Feed a corpus to the reader again and count the lines of its modules that are reached."""
     import coverage
+
     from targets import TARGETS, NotOurOwnError, run
 
     target = TARGETS[name]

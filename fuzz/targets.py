@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+
 import wrapping
 
 CLEAN = np.array([0, 1, 2, 1])
