@@ -2,6 +2,7 @@
 
 import contextlib
 import random
+import shutil
 import sqlite3
 
 import pytest
@@ -179,3 +180,34 @@ def test_a_checkpoint_whose_epochs_are_not_on_record_is_not_gone_on_from(tmp_pat
         train(config, folder=tmp_path, quiet=True)
     (tmp_path / config.run_id / "checkpoint.pt").unlink()
     assert len(train(config, folder=tmp_path, quiet=True).epochs) == 4
+
+
+def test_forty_flipped_bits_in_the_log_of_a_run_that_was_killed(tmp_path, monkeypatch):
+    """SQLite drops what stands after a damaged place in its log: epochs that were finished, and it says nothing."""
+    config = resolve("digits", epochs=4, device="cpu", train_size=300)
+    right = train(config, folder=tmp_path / "whole", quiet=True)
+    with Store(tmp_path / "runs") as keeps_the_log:
+        keeps_the_log.begin("other", {}, "3f2a", {}, {})
+        with monkeypatch.context() as patch:
+            patch.setattr(engine_module, "Interruption", lambda: StopAfter(12))
+            with pytest.raises(Interrupted):
+                train(config, folder=tmp_path / "runs", quiet=True)
+        shutil.copytree(tmp_path / "runs", tmp_path / "killed")
+    good = (tmp_path / "killed" / "runs.sqlite-wal").read_bytes()
+    rng = random.Random(0)
+    outcomes = {"refused": 0, "as ever": 0}
+    for number in range(40):
+        folder = tmp_path / str(number)
+        shutil.copytree(tmp_path / "killed", folder)
+        content = bytearray(good)
+        content[rng.randrange(len(content))] ^= 1 << rng.randrange(8)
+        (folder / "runs.sqlite-wal").write_bytes(content)
+        try:
+            found = train(config, folder=folder, quiet=True)
+        except StoreError:
+            outcomes["refused"] += 1
+            continue
+        assert found.result == right.result
+        assert [epoch["loss"] for epoch in found.epochs] == [epoch["loss"] for epoch in right.epochs]
+        outcomes["as ever"] += 1
+    assert outcomes["refused"] > 10, outcomes
