@@ -5,7 +5,12 @@ import os
 import sqlite3
 from pathlib import Path
 
-from noiseproof.training.store_file import AmbiguousRunError, UnknownRunError
+from noiseproof.training.store_file import (
+    DAMAGED_ADVICE,
+    AmbiguousRunError,
+    DamagedStoreError,
+    UnknownRunError,
+)
 
 MAX_ID_BYTES = 200
 """File names hold 255 bytes; the rest is left for endings such as ``.safetensors``."""
@@ -48,7 +53,11 @@ def number_of(connection: sqlite3.Connection, run: str, folder: Path) -> int:
     text = storable(run)
     exact = connection.execute("SELECT number FROM runs WHERE id = ?", (text,)).fetchone()
     if exact is not None:
-        return int(exact[0])
+        if not isinstance(exact[0], int):
+            raise DamagedStoreError(
+                f"the store in {folder} is damaged (run {run!r}: no number); {DAMAGED_ADVICE}"
+            )
+        return exact[0]
     # A range, not LIKE: no character of a name means anything special, and the index serves.
     found = connection.execute(
         "SELECT number, id FROM runs WHERE id >= ? AND id < ? ORDER BY number DESC",

@@ -386,6 +386,8 @@ class Store:
             :11
         ]
         self._require_right(row, run_id)
+        if not isinstance(run_id, str):  # a row without a checksum, of an earlier version
+            raise self._damaged(run_id, "a name that is no text")
         if epochs is not None:
             self._require_epochs(epochs, run_id, number=row[16], count=row[11])
         try:
