@@ -65,23 +65,41 @@ def test_what_is_forgotten_is_not_written_later(tmp_path, monkeypatch):
     assert checkpoint.load(tmp_path / "a", CPU) == {"epoch": 3}
 
 
-@pytest.mark.parametrize("call", ["put", "forget", "close"])
+@pytest.mark.parametrize("call", ["put", "flush", "close"])
 def test_an_error_is_raised_by_the_next_call_and_once(tmp_path, monkeypatch, call):
     gate, writer = Gate(monkeypatch, error=OSError(28, "no room")), CheckpointWriter()
     path = tmp_path / "a"
     writer.put(path, {"epoch": 1})
     assert gate.began.wait(30)
     gate.opened.set()
-    calls = {
-        "put": lambda: writer.put(path, {}),
-        "forget": lambda: writer.forget(path),
-        "close": writer.close,
-    }
-    wait_until(lambda: writer._error is not None)
+    calls = {"put": lambda: writer.put(path, {}), "flush": writer.flush, "close": writer.close}
+    wait_until(lambda: writer._errors)
     with pytest.raises(OSError, match="no room"):
         calls[call]()
     monkeypatch.undo()
-    writer.forget(path)
+    writer.close()
+
+
+def test_an_error_of_one_file_does_not_keep_another_from_being_written(tmp_path, monkeypatch):
+    gate, writer = Gate(monkeypatch, error=OSError(28, "no room")), CheckpointWriter()
+    writer.put(tmp_path / "a", {"epoch": 1})
+    gate.opened.set()
+    wait_until(lambda: writer._errors)
+    writer.forget(tmp_path / "b")  # says nothing of a
+    writer.forget(tmp_path / "a")  # whoever forgets it has something newer to write
+    monkeypatch.undo()
+    writer.put(tmp_path / "a", {"epoch": 2})
+    writer.close()
+    assert checkpoint.load(tmp_path / "a", CPU) == {"epoch": 2}
+
+
+def test_flush_waits_for_everything(tmp_path, monkeypatch):
+    gate, writer = Gate(monkeypatch), CheckpointWriter()
+    for name in "abc":
+        writer.put(tmp_path / name, {"epoch": 1})
+    threading.Timer(0.1, gate.opened.set).start()
+    writer.flush()
+    assert sorted(gate.written) == [("a", 1), ("b", 1), ("c", 1)]
     writer.close()
 
 

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from noiseproof.training import Interrupted, NotFiniteError, checkpoint, resolve, train, train_pack
+from noiseproof.training import books as books_module
 from noiseproof.training import engine as engine_module
 from noiseproof.training.checkpoint import BadCheckpointError
 from noiseproof.training.data import load_data
@@ -338,3 +339,37 @@ def test_a_run_stopped_after_it_exploded_keeps_its_last_good_checkpoint(tmp_path
     with pytest.raises((Interrupted, NotFiniteError)):
         train(config, folder=tmp_path, quiet=True)
     assert not (tmp_path / config.run_id / "checkpoint.pt").exists()  # there was no good one yet
+
+
+def test_a_step_that_all_parameters_shared_is_counted_once_by_each(tmp_path):
+    """The fast form has one count for all parameters, and a checkpoint keeps that they share it."""
+    config = small(loss="ce", optimizer="adam")
+    data = load_data(config, torch.device("cpu"))
+    run = Run(config, data)
+    shared = torch.tensor(7.0)
+    for parameter in run.model.parameters():
+        zeros = {name: torch.zeros_like(parameter) for name in ("exp_avg", "exp_avg_sq")}
+        run.optimizer.state[parameter] = {"step": shared} | zeros
+    checkpoint.save(tmp_path / "checkpoint.pt", run.state())
+    other = Run(config, data)
+    other.restore(tmp_path / "checkpoint.pt")
+    for parameter in other.model.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    other.optimizer.step()
+    assert {float(state["step"]) for state in other.optimizer.state.values()} == {8.0}
+
+
+def test_a_run_that_fails_while_it_is_finished_does_not_pass_for_finished(tmp_path, monkeypatch):
+    config = small(loss="ce")
+    save, calls = books_module.models.save_weights, []
+
+    def too_large_at_first(*arguments):
+        calls.append(arguments)
+        if len(calls) == 1:
+            raise torch.cuda.OutOfMemoryError("no memory left")
+        return save(*arguments)
+
+    monkeypatch.setattr(books_module.models, "save_weights", too_large_at_first)
+    record = train(config, folder=tmp_path, quiet=True)
+    assert (record.status, len(record.epochs)) == ("finished", config.epochs)
+    assert (tmp_path / config.run_id / "weights.safetensors").exists()

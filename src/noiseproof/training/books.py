@@ -35,6 +35,10 @@ class Books:
         self._finished: set[str] = set()
         self._writer = CheckpointWriter()
 
+    def settle(self) -> None:
+        """Wait until no checkpoint is being written: someone is about to read them."""
+        self._writer.flush()
+
     def close(self) -> None:
         """Wait until all is written."""
         self._writer.close()
@@ -108,6 +112,7 @@ class Books:
         """Write a checkpoint: at once, or from a state that is nobody else's while the run goes on."""
         path = self._checkpoint_of(end.run.config.run_id)
         if not end.is_apart:
+            self._writer.forget(path)
             checkpoint.save(path, end.state)
         elif end.epoch < end.run.config.epochs:  # after the last epoch the weights are kept, which is as good
             self._writer.put(path, end.state)
@@ -146,19 +151,18 @@ class Books:
     def finish(self, run: Run) -> None:
         """Keep the weights of a finished run, and call it finished."""
         run_id = run.config.run_id
-        self._finished.add(run_id)
         if self.writes:
-            self._writer.forget(self._checkpoint_of(run_id))
             (self.folder / run_id).mkdir(parents=True, exist_ok=True)
             result = result_of(self.store.get(run_id).epochs) | {"held_out": run.data.held_out}
-            with _plain_errors(run_id):
-                models.save_weights(run.tested_model, self.folder / run_id / "weights.safetensors")
-                self._write_description(run)
-                if run.data.has_masks:
-                    choose_examples(run).save(self.folder / run_id / FILE_NAME)
+            models.save_weights(run.tested_model, self.folder / run_id / "weights.safetensors")
+            self._write_description(run)
+            if run.data.has_masks:
+                choose_examples(run).save(self.folder / run_id / FILE_NAME)
+            self._writer.forget(self._checkpoint_of(run_id))
             self.store.finish(run_id, result)
             for sink in self.sinks:
                 sink.end(run_id, result)
+        self._finished.add(run_id)  # not before: a run that fails in here must not pass for finished
         self.shown.end(run_id, "finished")
 
     def _write_description(self, run: Run) -> None:

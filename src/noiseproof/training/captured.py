@@ -295,9 +295,10 @@ class SideBySide:
                 work()
         torch.cuda.current_stream(self.device).wait_stream(side)
         graph = torch.cuda.CUDAGraph()
+        # Graphs take turns, and share memory. The thread that writes checkpoints may call CUDA meanwhile.
         with torch.cuda.graph(
-            graph, pool=self._pool, stream=self._capturing
-        ):  # they take turns, and share memory
+            graph, pool=self._pool, stream=self._capturing, capture_error_mode="thread_local"
+        ):
             work()
         self.position.copy_(position)
         for each in before:

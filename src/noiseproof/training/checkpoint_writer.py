@@ -13,7 +13,7 @@ class CheckpointWriter:
     An epoch of many runs on a GPU may be over before the disk has taken what the last one left. Then a checkpoint
     is passed over: a run that is killed goes on from the last one that was written.
 
-    An error of the thread is raised by the next call from outside.
+    An error of the thread is raised by the next :meth:`put`, :meth:`flush` or :meth:`close`.
 
     Example:
         >>> import tempfile, torch
@@ -29,7 +29,7 @@ class CheckpointWriter:
         self._changed = threading.Condition()
         self._waiting: dict[Path, dict[str, Any]] = {}
         self._at_work: Path | None = None
-        self._error: BaseException | None = None
+        self._errors: dict[Path, BaseException] = {}
         self._thread: threading.Thread | None = None
         self._closing = False
 
@@ -44,10 +44,19 @@ class CheckpointWriter:
             self._changed.notify_all()
 
     def forget(self, path: Path) -> None:
-        """Do not write what waits for a file, and let what is being written be done: the file is the caller's."""
+        """Do not write what waits for a file, and let what is being written be done: the file is the caller's.
+
+        That it could not be written is forgotten too, since the caller has something newer.
+        """
         with self._changed:
             self._waiting.pop(path, None)
             self._changed.wait_for(lambda: self._at_work != path)
+            self._errors.pop(path, None)
+
+    def flush(self) -> None:
+        """Wait until all is written."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._waiting and self._at_work is None)
             self._raise()
 
     def close(self) -> None:
@@ -61,9 +70,9 @@ class CheckpointWriter:
             self._raise()
 
     def _raise(self) -> None:
-        error, self._error = self._error, None
-        if error is not None:
-            raise error
+        if self._errors:
+            errors, self._errors = self._errors, {}
+            raise next(iter(errors.values()))
 
     def _work(self) -> None:
         while True:
@@ -76,7 +85,8 @@ class CheckpointWriter:
             try:
                 checkpoint.save(self._at_work, state)
             except BaseException as error:
-                self._error = error
+                with self._changed:
+                    self._errors[self._at_work] = error
             del state
             with self._changed:
                 self._at_work = None

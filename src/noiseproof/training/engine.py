@@ -153,6 +153,7 @@ def _train_together(
             run.close()
     runs.clear()
     torch.cuda.empty_cache()
+    books.settle()
     if len(configs) == 1:
         books.shown.say(f"{configs[0].run_id} needs more memory than the GPU has: step by step, then")
         _train_together(configs, data, books, interruption, captured=False)

@@ -300,10 +300,11 @@ class Run:
                 own
             )  # all of it follows from config and device, whichever device wrote the checkpoint
         for parameter, sums in self.optimizer.state.items():
-            for name, value in sums.items():
-                if (
-                    isinstance(value, Tensor) and name != "step"
-                ):  # fused steps want them dense, as the parameter is
+            tensors = {name: value for name, value in sums.items() if isinstance(value, Tensor)}
+            for name, value in tensors.items():
+                if name == "step":  # the fast form has one for all; elsewhere each parameter counts its own
+                    sums[name] = value.clone()
+                else:  # fused steps want them dense, as the parameter is
                     sums[name] = torch.empty_like(parameter, requires_grad=False).copy_(value)
         if self.average is not None:
             self.average.model.load_state_dict(state["average"])

@@ -163,11 +163,12 @@ class _BatchNorm(torch.autograd.Function):
 
 def _rows_of(maps: Tensor) -> tuple[Tensor, int]:
     """Maps whose pixels lie at equal distances, and the distance: also some channels of wider maps."""
-    _, _, height, width = maps.shape
+    _, channels, height, width = maps.shape
     image, channel, line, pixel = maps.stride()
-    if channel != 1 or line != width * pixel or image != height * line:
-        maps = maps.contiguous(memory_format=torch.channels_last)
-    return maps, maps.stride(3)
+    if channel == 1 and line == width * pixel and image == height * line:
+        return maps, pixel
+    # Where a side is 1 its stride may be anything, so that it says nothing about the distance.
+    return maps.contiguous(memory_format=torch.channels_last), channels
 
 
 def _normalized(

@@ -154,6 +154,9 @@ class FlatParameters:
         return self.norm.clone()
 
     def _note(self, addresses: list[int]) -> None:
+        assert not any(address % ALIGNED for address in addresses), (
+            "a gradient is not where kernels can read it"
+        )
         for first in range(0, len(addresses), NOTED):
             some = addresses[first : first + NOTED]
             kernels.note_addresses[(1,)](

@@ -26,15 +26,15 @@ from noiseproof.training.fast.flat import FlatParameters, Place
 
 Weighted = nn.Conv2d | nn.ConvTranspose2d | nn.Linear
 MULTIPLE = 8
-MOST_PIXELS = 1 << 23
-"""Of a batch: times 256 channels still a number of 32 bits, by which the kernels count."""
+MOST_NUMBERS = 1 << 31
+"""Of a batch's widest maps: the kernels count by 32 bits."""
 
 
 def can_be_fast(model: nn.Module, config: Config, image_size: tuple[int, int]) -> bool:
     """Whether a network, and what is asked of its training on pictures of this size, has a fast form here."""
     return (
         HAS_TRITON
-        and config.batch_size * math.prod(image_size) < MOST_PIXELS
+        and config.batch_size * math.prod(image_size) * _widest(model) < MOST_NUMBERS
         and (type(model) in (SmallCNN, ResNet) or _is_even(model, image_size))
         and next(model.parameters()).is_cuda
         and all(parameter.requires_grad for parameter in model.parameters())
@@ -42,6 +42,11 @@ def can_be_fast(model: nn.Module, config: Config, image_size: tuple[int, int]) -
         and not config.jacobian
         and not config.compile
     )
+
+
+def _widest(model: nn.Module) -> int:
+    """Channels of the widest maps of full size, those beside which a U-Net puts others counted twice."""
+    return max(256, 2 * model.logits.in_channels) if isinstance(model, UNet) else 256
 
 
 def _is_even(model: nn.Module, image_size: tuple[int, int]) -> bool:
