@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Time and memory of what grows with use: a store of many runs, a report of a large grid, noise on many labels.
 
     python benchmarks/load.py                          all of it; some minutes, 4 GB

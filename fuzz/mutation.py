@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Changed files from good ones, without atheris: a few kinds of damage, drawn from a seed."""
 
 import random

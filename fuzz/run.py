@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fuzz one reader, guided by coverage, with atheris; see README.md.
 
 python fuzz/run.py csv --seconds 600 --work FOLDER

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Write the first corpus of every target: small good files, and bad ones of the kinds that are known to hurt.
 
 python fuzz/seeds.py          writes fuzz/corpus/TARGET/seed-NN where missing

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every reader of files as a fuzz target: bytes go in; an answer or one of our own errors must come out.
 
 An error counts as ours when its class is one that the target names and a ``raise`` statement of noiseproof raised

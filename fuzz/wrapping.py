@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Containers around fuzzed bytes: right checksums and headers, so that a change reaches the reader behind them."""
 
 import gzip

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A wall clock that jumps: only dates in records follow it; durations, order and results do not."""
 
 import datetime as dates

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Disks that are full or may not be written: an error that says what to do, and nothing lost when there is room."""
 
 import contextlib

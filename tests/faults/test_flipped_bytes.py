@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One flipped bit in what a run left, or in the data it reads: noticed, or without effect; never a wrong result."""
 
 import dataclasses

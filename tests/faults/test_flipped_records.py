@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One flipped bit in the records: noticed, or without effect; and a store from before there were checksums."""
 
 import contextlib

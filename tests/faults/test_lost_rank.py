@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One of two processes that train together dies or falls silent: the other ends in a stated time and in words."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs that are stopped, cut off or started twice: what was finished stays, the rest comes out as ever."""
 
 import os

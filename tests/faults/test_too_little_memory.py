@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Memory that runs out: in training processes, in decode workers, on a GPU. Half as many go on, and it is said."""
 
 import contextlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``.npz`` files that claim or unpack to more than they may, and tar files that the tar reader stumbles over."""
 
 import gzip

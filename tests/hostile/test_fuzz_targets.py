@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The fuzz targets at work for a moment: their corpus, what once broke a reader, and some changed files."""
 
 import importlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Labels of unexpected types, at every door that takes labels: an error of ours, or labels as they are meant."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Class names, file names and labels of a table with markup, formulas, line breaks, emoji and terminal codes.
 
 One data set of such names goes through every command that shows or writes them.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A malicious pickle, in every place that reads a file: nothing in it runs, and the error is one of ours."""
 
 import hashlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pictures that are not what their name says, or that would cost far more than they show."""
 
 import io

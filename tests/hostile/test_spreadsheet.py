@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """CSV cells: a spreadsheet finds no formula in them, whatever it splits lines at, and the text comes back whole."""
 
 import csv

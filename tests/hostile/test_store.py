@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A runs file from elsewhere: damage that SQLite quotes in its own messages, and records that are no records."""
 
 import sqlite3

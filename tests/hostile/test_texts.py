@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Text files from anywhere: CSV lists, recipes, grids, records, descriptions; odd values, encodings and sizes."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Real data: one type for all sets, :class:`LabeledData`, and one list of them.
 
 Example:

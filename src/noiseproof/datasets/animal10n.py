@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Animal-10N: 55,000 pictures of ten easily confused animals, labelled by people with about 8% errors.
 
 Two published forms (https://dm.kaist.ac.kr/datasets/animal-10n, https://github.com/kaist-dmlab/SELFIE):

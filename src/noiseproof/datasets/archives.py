@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Unpack tar archives from strangers: only the files asked for, and nothing that could do harm.
 
 Absolute names, ``..``, links, devices, sparse files, absurd sizes and too many members refuse the whole

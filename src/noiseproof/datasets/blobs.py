@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Blobs: synthetic pictures whose true masks are known, to try segmentation without any data.
 
 Each picture shows one blob on a skin-like ground: a closed curve whose radius wavers, filled a little darker than

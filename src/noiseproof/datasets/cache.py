@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The cache: one folder a data set, arrays as ``.npy`` files that are memory-mapped, and a manifest.
 
 A folder is either whole or absent: everything is written under a temporary name in the same place, flushed to

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Look a data set over: is it whole, is it what it says, and what should one know before training on it.
 
 A *fault* is something that should not be; a *note* is something true of the data that is good to know

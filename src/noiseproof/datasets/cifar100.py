@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """CIFAR-100: 60,000 colour images of 32×32, 100 classes in 20 super-classes (A. Krizhevsky, 2009).
 
 The images come from the official archive, from official files at hand (binary or Python version), or from

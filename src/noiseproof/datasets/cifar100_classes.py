@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """CIFAR-100's 100 classes and 20 super-classes, in the official order and numbering.
 
 The names are those of the official ``meta`` file: written in its layout they have its md5 (the tests do so).

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The forms in which CIFAR's files are found, each read into the same rows, and back to the official binary.
 
 Layouts, from the authors' page (https://www.cs.toronto.edu/~kriz/cifar.html): a row is 3,072 bytes, the red

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """CIFAR-10N and CIFAR-100N: the labels people gave to CIFAR's training images.
 
 J. Wei, Z. Zhu, H. Cheng, T. Liu, G. Niu, Y. Liu: "Learning with noisy labels revisited", ICLR 2022;

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Clothing-1M: a million shop pictures labelled by their texts, and some thousands labelled by people.
 
 Layout, as the set's own README and https://github.com/Cysu/noisy_label describe it::

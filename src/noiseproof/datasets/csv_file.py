@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``csv:PATH``: the user's own pictures, listed with their labels in a CSV file.
 
 The first line names the columns; ``path`` and ``label`` are needed, ``split`` (train, test, validation) is

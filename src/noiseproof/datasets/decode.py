@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From image files to arrays of one size: what is read, what is refused, and how it is resized.
 
 Reading policy, one rule a case:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Handwritten digits: 1,797 real 8×8 images inside scikit-learn, so they need no download.
 
 They are the test part of the UCI set "Optical Recognition of Handwritten Digits" (E. Alpaydin, C. Kaynak,

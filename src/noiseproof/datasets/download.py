@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fetch one file over HTTP: it continues where it broke off, and only a file with the right checksum counts.
 
 A download grows under ``NAME.part``. When the connection breaks, or the program is stopped, the next try asks

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What can go wrong with data: each error says what was expected, what came, and what to do."""
 
 from pathlib import Path

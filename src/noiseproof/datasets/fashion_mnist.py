@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fashion-MNIST: 70,000 grey images of clothes, 28×28, 10 classes (H. Xiao, K. Rasul, R. Vollgraf, 2017).
 
 The four IDX files are taken, in this order, from ``--from FOLDER``, from Debian's package

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sets that stay where they are: the cache holds only which files there are and how they are labelled.
 
 Lists of public sets are text files of one ``FILE LABEL`` a line. Reading one checks every line, and filing it

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fingerprints: one short text that is equal exactly when the content is, on every machine.
 
 An array's fingerprint covers its element type (little-endian spelling), its shape and its bytes in C order,

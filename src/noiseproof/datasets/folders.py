@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``folder:PATH``: the user's own pictures, by class sub-folders, or pictures with masks.
 
 Classification, with or without a folder for each split::

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Read the official CIFAR-N label files, ``.pt`` files of arrays, without running anything they name.
 
 ``torch.load(weights_only=True)`` refuses every name that is not on its list. These files hold NumPy arrays,

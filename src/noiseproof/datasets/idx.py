@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """IDX files, the format of MNIST and its kin: a few big-endian numbers, then plain bytes.
 
 The layout, as its authors give it (http://yann.lecun.com/exdb/mnist/, "the IDX file format"): two zero bytes,

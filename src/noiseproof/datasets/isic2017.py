@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ISIC-2017, part 1: dermoscopic pictures and the lesion's mask in each.
 
 Layout, as published (https://challenge.isic-archive.com/data/#2017)::

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The one type of every data set: images (or where to find them), labels, class names."""
 
 from collections.abc import Sequence

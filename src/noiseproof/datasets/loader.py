@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A loader for sets too large for memory: decoded by workers, shuffled from a seed, resumable at any step.
 
 Why not ``torch.utils.data.DataLoader``: when a worker dies it says which process, not which file; it has no

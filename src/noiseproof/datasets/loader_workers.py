@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Processes that decode image files straight into shared memory.
 
 Pixels never travel through a pipe: every worker writes its samples into a ring of batches that all processes

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Arrays in one ``.npz`` file from anywhere: no pickle, no bomb, and one kind of error whatever is wrong."""
 
 from pathlib import Path

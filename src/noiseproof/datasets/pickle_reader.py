@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Read the official CIFAR pickles without unpickling: no code named in the file is ever looked up or called.
 
 A pickle is a program for a stack machine. This reader runs the few instructions the official files use

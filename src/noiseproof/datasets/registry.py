@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The list of data sets: frozen records, looked up by name, with the nearest name on a slip.
 
 A source says how its set gets into the cache (``prepare``) and out of it (``read``); registering the record

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A sheet of images with their class names, to look at before training on them."""
 
 import numpy as np

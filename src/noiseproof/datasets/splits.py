@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Splits by stored indices: the paper's 90/10 tuning split, with the labels as given on both sides.
 
 A split is drawn once from a seed, kept as indices together with the fingerprint of the data it was drawn

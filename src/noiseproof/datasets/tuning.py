@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``tuning:NAME``: the training data of a set, a tenth of it held out as the test split, to choose settings on.
 
 The real test split is not touched. What is held out is the same for everyone (:func:`tuning_split`, seed 1) and has

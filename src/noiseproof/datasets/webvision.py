@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """WebVision 1.0, "mini": Google images of the first 50 classes, and ILSVRC-2012's validation images of those.
 
 Layout, as published (https://data.vision.ee.ethz.ch/cvl/webvision/README.txt: the ``info`` folder and its

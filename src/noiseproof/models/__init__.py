@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Networks by name: the noisy-label papers' own, ResNets, VGG, a perceptron, U-Nets, and timm's.
 
 >>> import torch

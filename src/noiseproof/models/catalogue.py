@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The catalogue: models by name, with everything that a user or a test wants to know about them."""
 
 import contextlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checks of arguments: each error says which argument, what was expected and what came."""
 
 import difflib

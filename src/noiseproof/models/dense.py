@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What networks for segmentation share: how often they halve an image, and images that do not halve evenly."""
 
 import torch.nn.functional as F

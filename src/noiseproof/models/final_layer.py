@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which layer of a model gives the logits: the one that depends on the number of classes."""
 
 from torch import nn

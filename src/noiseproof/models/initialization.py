@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """First values of the weights: the two published ways, each a walk over a model's layers.
 
 Biases of the noisy-label networks keep torch's own uniform draw, as in the paper's code; batch norm starts

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A multi-layer perceptron, for tables and for images taken as rows of numbers."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """nnU-Net's plain 2-D U-Net, made by MONAI where that is installed: ``nnunet``.
 
 MONAI is imported when such a network is made and not before.

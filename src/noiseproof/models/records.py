@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the catalogue holds: one record a model."""
 
 from noiseproof.models.catalogue import ModelRecord, register

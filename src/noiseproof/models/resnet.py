@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Residual networks, in the form made for ImageNet and in the one made for 32x32 images.
 
 Parameters are named as in torchvision, so that its weight files load (the CIFAR form has another first

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The small convolutional networks of the noisy-label papers: ``cnn8`` and ``mnist-cnn``."""
 
 import itertools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Models of the timm library, as ``timm:NAME``, where it is installed.
 
 timm is imported when such a model is asked for and not before.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """U-Nets of our own: ``unet-small`` for a CPU, and ``unet``, nnU-Net's plain network without MONAI."""
 
 import itertools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """VGG-19 with batch norm; parameters are named as in torchvision, so that its weight file loads."""
 
 import torch

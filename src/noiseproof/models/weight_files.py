@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Weight files: named tensors in safetensors, or in torch's format read without running any code in it."""
 
 import hashlib

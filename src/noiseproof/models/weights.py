@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Weights of a model to a file and back, with a report of what was used and what was not."""
 
 from collections.abc import Iterable, Mapping

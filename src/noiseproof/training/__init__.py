@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Training: one readable engine, from the embedded demo to the paper's recipes.
 
 >>> from noiseproof.training import resolve

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is written down of runs while they go: records, checkpoints, weights, progress."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs side by side on a GPU: one step of all of them is one CUDA graph, replayed.
 
 A step of a small network is some hundred kernels of a few microseconds each, and a host that launches them one by

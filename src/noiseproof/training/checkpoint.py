@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checkpoints: written whole or not at all, and never believed without their checksum."""
 
 import hashlib

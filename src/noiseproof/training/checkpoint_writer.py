@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checkpoints written on a thread of their own, so that a GPU need not wait for a disk."""
 
 import threading

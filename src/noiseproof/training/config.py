@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One object holds everything that decides what a run computes; files and flags fill the same fields.
 
 A config starts from its recipe (a TOML file of the package, one for each data set of the paper), then takes what

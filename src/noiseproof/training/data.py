@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a run trains and tests on: images on the device, given and true labels, the data set's augmentation."""
 
 from collections.abc import Iterator

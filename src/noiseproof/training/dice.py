@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How well masks are found: Dice, pooled over all images and mean over them, from the same counts.
 
 ``Dice = 2·|P ∩ T| / (|P| + |T|)`` of the pixels P that were predicted and the pixels T that are true, of each class

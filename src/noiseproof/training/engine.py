@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The training engine: one loop, for a run alone and for a pack of runs side by side.
 
 A **pack** is a list of runs that share data, network and batch size, and differ in loss, noise, seed and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a run was computed with: versions, device, commit."""
 
 import os

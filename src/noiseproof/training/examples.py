@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Masks that a finished run keeps to be looked at: some it was trained on, and its best and worst on the test set.
 
 Of each kind of corruption there are two training pictures, the same for every run with the same noise: picture,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ctrl-C and SIGTERM ask a run to stop after the step it is in, so that nothing is lost."""
 
 import signal

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What segmentation asks of the engine: masks that fit the config, made wrong, and moved with their images."""
 
 from collections.abc import Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What an epoch adds up, on the device, without ever making it wait."""
 
 from functools import partial

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a finished run came to, from its epochs: accuracy of the last, or Dice over the last ten."""
 
 from collections.abc import Mapping, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A plan for the user's own data, as ``noiseproof train`` makes it, by the rules of :mod:`noiseproof.planning`."""
 
 from collections.abc import Callable, Mapping

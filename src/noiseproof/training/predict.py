@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A trained run at work: classes for new pictures, and its weights in forms that other programs read."""
 
 import csv

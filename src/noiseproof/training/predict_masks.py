@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A trained run at work on pictures: a mask for each, of the picture's own size, and a sheet to look at."""
 
 import os

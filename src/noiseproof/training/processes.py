@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A pack on a CPU: several processes of one thread each, which small networks use better than threads.
 
 Two threads in one small network spend most of their time waiting for one another, the more so when anything else

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How training shows that it is alive: bars in a terminal, plain lines elsewhere, nothing when quiet."""
 
 import multiprocessing

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Several processes that train one model: who am I, how do we add things up, and what if one of us is gone."""
 
 import atexit

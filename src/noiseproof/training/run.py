@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One run: its network, optimiser, loss and labels, and the state that a checkpoint holds."""
 
 import time

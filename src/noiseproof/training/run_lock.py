@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One process a run: a lock that the operating system gives back when its holder dies, however it dies.
 
 The lock is on a file beside the run, ``RUN.lock``, which also says who holds it. The file means nothing by

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Names of runs: which are allowed, and which run is meant by a part of one."""
 
 import difflib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is known of one run, and how it is written down as JSON that loses nothing."""
 
 import json

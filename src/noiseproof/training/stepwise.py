@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A run by itself, step by step: on a CPU, on several processes, and where images are streamed."""
 
 from collections.abc import Iterator, Sequence

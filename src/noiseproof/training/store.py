@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The run store: what was trained, with what, how it went and how it ended, in one SQLite file.
 
 A record is complete or absent: each call below is one transaction, and a process that is killed in the middle of

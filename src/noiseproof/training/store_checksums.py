@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checksums of the run store's rows: SQLite notices damage to its own structure, but not to what it was given.
 
 Every row of ``runs`` and ``epochs`` carries the checksum of its other columns. A store written before there were

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The SQLite file of the run store: opened, checked before it is believed, and its troubles said in plain words.
 
 Write-ahead logging lets one process write while others read; ``synchronous=FULL`` makes what was committed

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random streams: one seed, and for each purpose a stream of its own that is a pure function of the position.
 
 Nothing has to be saved to continue a run: the order of epoch 7 and the augmentation of its step 31 follow from

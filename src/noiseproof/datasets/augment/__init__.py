@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Augmentation as tensor code: whole batches, on the device of the data, random only through a generator.
 
 Example:

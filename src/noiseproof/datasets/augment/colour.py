@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Colour jitter: brightness, contrast, saturation and hue, each sample its own amounts in its own order."""
 
 from dataclasses import dataclass

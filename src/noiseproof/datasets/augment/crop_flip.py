@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Zero-padded random crop with a horizontal flip: the paper's augmentation of CIFAR, one gather for both."""
 
 from dataclasses import dataclass

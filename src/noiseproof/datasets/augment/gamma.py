@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gamma: brighten or darken by a power, black and white kept."""
 
 import math

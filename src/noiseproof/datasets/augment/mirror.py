@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Mirroring without a crop: left to right, top to bottom, or both."""
 
 from dataclasses import dataclass

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From pixels to what a network sees: (x / 255 − mean) / std by channel, each data set with its constants."""
 
 from collections.abc import Sequence

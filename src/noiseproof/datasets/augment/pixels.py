@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Moving pixels: one gather for any map from output to input pixels, with zeros outside."""
 
 import torch.nn.functional as F

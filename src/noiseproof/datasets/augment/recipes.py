@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The paper's preparation of each data set: how files are brought to one size, augmented and normalised.
 
 A recipe is a frozen record, looked up by the data set's name. ``for_training`` and ``for_testing`` take

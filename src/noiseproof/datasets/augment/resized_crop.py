@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random resized crop: a window of random area and shape, brought to one size.
 
 Resizing is two products with small matrices of weights, one for the columns and one for the rows. Each sample

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rotation about the centre, counter-clockwise, with black corners."""
 
 from dataclasses import dataclass

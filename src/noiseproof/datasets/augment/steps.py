@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What every augmentation is: a draw of random numbers, and a pure function that applies them.
 
 The two halves are apart so that images and masks can be moved by the same draw, and so that the second half

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Batch norm with what stands around it, in as few passes over the maps as it can be done.
 
 Forward: one pass for mean and variance, one that normalises, adds a shortcut, cuts off below zero and takes the

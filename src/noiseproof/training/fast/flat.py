@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """All parameters of a network in one long row, so that regulariser, clipping and a step are three kernels for all.
 
 A parameter may have a larger place than it fills: channels rounded up to what matrix units like. What is added is

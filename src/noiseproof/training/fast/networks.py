@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The networks of the paper's tables as a GPU computes them fastest; every other network is computed as it is.
 
 Channels are rounded up to multiples of eight, or of 64, which matrix units read without rearranging; batch norm,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where metrics go besides the run store: TensorBoard, MLflow, Weights & Biases.
 
 Each is imported when it is asked for, and none is needed. The store holds the record; a sink that fails during

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """MLflow: runs of the experiment ``noiseproof`` on the server or in the folder that MLFLOW_TRACKING_URI names."""
 
 from collections.abc import Mapping

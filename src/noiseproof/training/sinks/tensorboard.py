@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TensorBoard: one folder of events a run, under ``tensorboard`` in the runs folder."""
 
 import json

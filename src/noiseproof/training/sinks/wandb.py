@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Weights & Biases: runs of the project ``noiseproof``, unless WANDB_PROJECT says otherwise."""
 
 import os
