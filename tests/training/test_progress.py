@@ -27,7 +27,9 @@ def tell(progress, epochs=3):
 
 
 def test_a_summary_names_what_was_measured():
-    assert summary(METRICS) == "loss 1.2346, clean 90.0%, test 88.3%"
+    assert summary(METRICS) == "loss 1.2346, train 90.0%, test 88.3%"
+    known = METRICS | {"flipped_accuracy": 3.0}
+    assert summary(known) == "loss 1.2346, clean 90.0%, flipped 3.0%, test 88.3%"
     assert summary({"loss": float("nan")}) == "loss nan"
 
 
@@ -38,7 +40,7 @@ def test_lines_where_there_is_no_terminal(capsys):
     assert capsys.readouterr().out.splitlines() == [
         "run-[bold]1: 3 epochs",
         "started from [red]weights[/red]",
-        *(f"run-[bold]1: epoch {n}/3, loss 1.2346, clean 90.0%, test 88.3%" for n in (1, 2, 3)),
+        *(f"run-[bold]1: epoch {n}/3, loss 1.2346, train 90.0%, test 88.3%" for n in (1, 2, 3)),
         "run-[bold]1: finished",
     ]
 

@@ -109,8 +109,10 @@ class Bars:
 def summary(metrics: dict[str, Any]) -> str:
     """What matters of an epoch, on one line."""
     shown = [f"loss {metrics['loss']:.4f}"]
+    # Where no label is known to be wrong, nobody knows that the others are right either.
+    known = metrics.get("flipped_accuracy") is not None
     for key, name in (
-        ("clean_accuracy", "clean"),
+        ("clean_accuracy", "clean" if known else "train"),
         ("flipped_accuracy", "flipped"),
         ("test_accuracy", "test"),
         ("test_dice", "test Dice"),
