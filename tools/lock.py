@@ -19,8 +19,10 @@ import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from pip._internal.models.index import PyPI
+
 ROOT = Path(__file__).parent.parent
-INDEX = os.environ.get("PIP_INDEX_URL", "https://pypi.org/simple").rstrip("/")
+INDEX = os.environ.get("PIP_INDEX_URL", PyPI.simple_url).rstrip("/")
 HEADER = "# Made from constraints.txt by tools/lock.py: pip install --require-hashes -r requirements.lock\n"
 
 
