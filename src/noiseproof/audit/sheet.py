@@ -62,6 +62,7 @@ def write_sheet(
     page = environment.from_string(_resource("sheet.html")).render(
         data=data.name,
         source=source or "DATA",
+        folder=path.parent,
         cards=cards,
         samples=len(found),
         suspects=int(found.suspect.sum()),
