@@ -74,7 +74,10 @@ def stop_once(folder, epochs, signals, wait):
     _, said = process.communicate(timeout=120)
     if process.returncode == 0:
         return False, said
-    assert process.returncode == 130, said[-2000:]
+    # A second signal may come when all is saved and Python's own handlers are back: it then ends the process.
+    assert process.returncode in (130, *(-number for number in signals[1:])), said[-2000:]
+    with Store(folder) as store:
+        assert [record.status for record in store.runs()] == ["interrupted"]
     return True, said
 
 
@@ -101,17 +104,17 @@ def test_ten_stops_change_nothing(tmp_path, signals):
     """At random moments of one run; two signals close together are one request, as torchrun and terminals send."""
     rng, stops = random.Random(len(signals)), 0
     while stops < 10:
-        stopped, said = stop_once(tmp_path / "stopped", 2000, signals, rng.uniform(0, 0.6))
+        stopped, said = stop_once(tmp_path / "stopped", 1000, signals, rng.uniform(0, 0.6))
         assert stopped, f"the run ended after {stops} stops: {said}"
         stops += 1
-    process = start(tmp_path / "stopped", 2000)
+    process = start(tmp_path / "stopped", 1000)
     _, said = process.communicate(timeout=300)
     assert process.returncode == 0, said
-    train(config(2000), folder=tmp_path / "whole", quiet=True)
-    assert same(weights_of(tmp_path / "whole", config(2000)), weights_of(tmp_path / "stopped", config(2000)))
+    train(config(1000), folder=tmp_path / "whole", quiet=True)
+    assert same(weights_of(tmp_path / "whole", config(1000)), weights_of(tmp_path / "stopped", config(1000)))
     with Store(tmp_path / "stopped") as store:
-        epochs = store.get(config(2000).run_id).epochs
-    assert [epoch["epoch"] for epoch in epochs] == list(range(2000))
+        epochs = store.get(config(1000).run_id).epochs
+    assert [epoch["epoch"] for epoch in epochs] == list(range(1000))
 
 
 class StopAfter:
