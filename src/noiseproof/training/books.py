@@ -155,10 +155,11 @@ class Books:
         if self.writes:
             (self.folder / run_id).mkdir(parents=True, exist_ok=True)
             result = result_of(self.store.get(run_id).epochs) | {"held_out": run.data.held_out}
-            models.save_weights(run.tested_model, self.folder / run_id / "weights.safetensors")
-            self._write_description(run)
-            if run.data.has_masks:
-                choose_examples(run).save(self.folder / run_id / FILE_NAME)
+            with _plain_errors(run_id):
+                models.save_weights(run.tested_model, self.folder / run_id / "weights.safetensors")
+                self._write_description(run)
+                if run.data.has_masks:
+                    choose_examples(run).save(self.folder / run_id / FILE_NAME)
             self._writer.forget(self._checkpoint_of(run_id))
             self.store.finish(run_id, result)
             for sink in self.sinks:
