@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``noiseproof train``: one run from the command line, with the paper's recipe or a plan for the user's data."""
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -133,7 +132,7 @@ def _run(
     from noiseproof import training
     from noiseproof.datasets import DataError
     from noiseproof.training import ranks
-    from noiseproof.training.store import default_folder
+    from noiseproof.training.store import Store, default_folder
 
     folder = folder or default_folder()
     try:
@@ -144,7 +143,8 @@ def _run(
             raise ValueError("say what to train on, e.g. noiseproof train digits, or --resume RUN")
         else:
             config = _new_config(dataset, recipe, said, parameters, quiet)
-        started = datetime.now(UTC).replace(microsecond=0)  # records are to the second
+        with Store(folder) as store:
+            is_known = bool(store.find(config.hash))
         record = training.train(config, folder=folder, quiet=quiet, sinks=sinks)
     except training.Interrupted as stopped:
         typer.echo(f"Stopped, nothing lost. Go on with: noiseproof train --resume {stopped}", err=True)
@@ -153,7 +153,7 @@ def _run(
         typer.echo(f"Error: {error}", err=True)
         raise typer.Exit(2) from None
     if ranks.is_first() and record.result is not None:
-        if record.ended is not None and datetime.fromisoformat(record.ended) < started:
+        if is_known:
             typer.echo(f"This config was trained before, until {record.ended}; it is not trained again.")
         typer.echo(_told(record))
 
