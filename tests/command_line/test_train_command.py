@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from tests.stopping import StopAfter
 from typer.testing import CliRunner
 
 from noiseproof.command_line import app
@@ -42,24 +43,6 @@ def photos(tmp_path):
             image = Image.fromarray(pixels.astype(np.uint8))
             (image.convert("L") if class_name == "grey" else image).save(place / f"{i}.png")
     return "folder:my photos"
-
-
-class StopAfter:
-    """Stands where Ctrl-C is watched, and asks to stop after some steps."""
-
-    def __init__(self, steps=3):
-        self.steps = steps
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        return None
-
-    @property
-    def requested(self):
-        self.steps -= 1
-        return self.steps < 0
 
 
 def only_run(folder=Path("runs")):
@@ -116,7 +99,7 @@ def test_flags_reach_the_config(run, tmp_path):
 
 def test_a_stopped_run_goes_on(run, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(engine_module, "Interruption", StopAfter)
+        patch.setattr(engine_module, "Interruption", lambda: StopAfter(3))
         done = run(*SHORT)
     assert done.exit_code == 130
     record = only_run()

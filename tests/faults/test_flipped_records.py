@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 
 import pytest
+from tests.stopping import StopAfter
 
 from noiseproof.training import Interrupted, resolve, train
 from noiseproof.training import engine as engine_module
@@ -146,24 +147,6 @@ def test_two_connections_one_of_which_was_open_before_the_checksums_came(tmp_pat
         one.interrupt("digits-s0")
         other.interrupt("digits-s2")
         assert [each.status for each in one.runs()] == [each.status for each in other.runs()]
-
-
-class StopAfter:
-    """Stands where Ctrl-C is watched, and asks to stop after some steps."""
-
-    def __init__(self, steps):
-        self.steps = steps
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        return None
-
-    @property
-    def requested(self):
-        self.steps -= 1
-        return self.steps < 0
 
 
 def test_a_checkpoint_whose_epochs_are_not_on_record_is_not_gone_on_from(tmp_path, monkeypatch):

@@ -11,6 +11,7 @@ import time
 import pytest
 import torch
 from safetensors.torch import load_file
+from tests.stopping import StopAfter
 
 from noiseproof.training import Interrupted, resolve, train
 from noiseproof.training import checkpoint as checkpoint_room
@@ -115,24 +116,6 @@ def test_ten_stops_change_nothing(tmp_path, signals):
     with Store(tmp_path / "stopped") as store:
         epochs = store.get(config(1000).run_id).epochs
     assert [epoch["epoch"] for epoch in epochs] == list(range(1000))
-
-
-class StopAfter:
-    """Stands where Ctrl-C is watched, and asks to stop after some steps."""
-
-    def __init__(self, steps):
-        self.steps = steps
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        return None
-
-    @property
-    def requested(self):
-        self.steps -= 1
-        return self.steps < 0
 
 
 def again(config, tmp_path):

@@ -4,6 +4,7 @@
 import numpy as np
 import pytest
 import torch
+from tests.stopping import StopAfter
 
 from noiseproof import datasets
 from noiseproof.datasets import DataError
@@ -31,24 +32,6 @@ def small(dataset, **changes):
         "model_options": {"base_width": 4},
     } | changes
     return resolve(dataset, **said)
-
-
-class StopAfter:
-    """Stands where Ctrl-C is watched, and asks to stop after some steps."""
-
-    def __init__(self, steps):
-        self.steps = steps
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        return None
-
-    @property
-    def requested(self):
-        self.steps -= 1
-        return self.steps < 0
 
 
 def epochs_of(folder, config):

@@ -3,6 +3,7 @@
 
 import pytest
 import torch
+from tests.stopping import StopAfter
 
 from noiseproof.training import Interrupted, resolve, train, train_pack
 from noiseproof.training import engine as engine_module
@@ -24,22 +25,6 @@ def small(**changes):
 def epochs_of(folder, config):
     with Store(folder) as store:
         return store.get(config.run_id).epochs
-
-
-class StopAfter:
-    def __init__(self, steps):
-        self.steps = steps
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        return None
-
-    @property
-    def requested(self):
-        self.steps -= 1
-        return self.steps < 0
 
 
 @pytest.mark.parametrize("loss", LOSSES)

@@ -3,6 +3,7 @@
 
 import pytest
 import torch
+from tests.stopping import StopAfter
 
 from noiseproof.training import Interrupted, resolve, train, train_pack
 from noiseproof.training import engine as engine_module
@@ -86,22 +87,6 @@ def test_a_run_does_not_depend_on_its_pack(tmp_path, precision):
         )
         found, expected = (accuracies(tmp_path / way, config) for way in ("pack", "alone"))
         assert found == pytest.approx(expected, abs=5)
-
-
-class StopAfter:
-    def __init__(self, steps):
-        self.steps = steps
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        return None
-
-    @property
-    def requested(self):
-        self.steps -= 1
-        return self.steps < 0
 
 
 @pytest.mark.parametrize("steps", [5, 22, 30])

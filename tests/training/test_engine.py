@@ -10,6 +10,7 @@ import time
 import numpy as np
 import pytest
 import torch
+from tests.stopping import StopAfter
 
 from noiseproof.training import Interrupted, NotFiniteError, checkpoint, resolve, train, train_pack
 from noiseproof.training import books as books_module
@@ -78,24 +79,6 @@ def test_nothing_global_is_touched(tmp_path):
     train(small(epochs=1), folder=tmp_path, quiet=True)
     assert torch.equal(torch.random.get_rng_state(), before[0])
     assert np.array_equal(np.random.get_state()[1], before[1])  # noqa: NPY002
-
-
-class StopAfter:
-    """Stands where Ctrl-C is watched, and asks to stop after some steps."""
-
-    def __init__(self, steps):
-        self.steps = steps
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        return None
-
-    @property
-    def requested(self):
-        self.steps -= 1
-        return self.steps < 0
 
 
 @pytest.mark.parametrize("changes", [{}, {"ema": 0.9, "optimizer": "adam"}, {"gradient_quantiles": True}])

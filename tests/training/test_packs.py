@@ -5,29 +5,12 @@ import multiprocessing
 
 import pytest
 import torch
+from tests.stopping import StopAfter
 
 from noiseproof.training import Config, Interrupted, NotFiniteError, resolve, train, train_pack
 from noiseproof.training import data as data_room
 from noiseproof.training import engine as engine_module
 from noiseproof.training.store import Store
-
-
-class StopAfter:
-    """Stands where Ctrl-C is watched, and asks to stop after some steps."""
-
-    def __init__(self, steps):
-        self.steps = steps
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        return None
-
-    @property
-    def requested(self):
-        self.steps -= 1
-        return self.steps < 0
 
 
 def small(**changes):
