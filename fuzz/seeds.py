@@ -355,6 +355,17 @@ def _store() -> Iterator[bytes]:
     yield json.dumps({}).encode()
 
 
+def _review() -> Iterator[bytes]:
+    header = b"index,path,given,suggested,score,decision\n"
+    yield (
+        header
+        + b"0,a.png,ant,bee,0.9,change\n1,b.png,bee,ant,0.8,keep\n2,c.png,'=cat,ant,0.7,drop\n3,,bee,ant,0.6,\n"
+    )
+    yield header + b"0,,ant,bee,1,label:'=cat\n0,,ant,bee,1,ant\n"
+    yield header + b"9" * 30 + b",,ant,bee,1,keep\n"
+    yield b'index;given\n"0'
+
+
 SEEDS = {
     "cifar-pickle": _cifar_pickle,
     "idx": _idx,
@@ -362,6 +373,7 @@ SEEDS = {
     "sheet": lambda: _pictures((32, 32)),
     "picture": lambda: _pictures((5, 3)),
     "csv": _csv,
+    "review": _review,
     "file-list": _file_list,
     "noise": _noise,
     "split": _split,

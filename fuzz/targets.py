@@ -151,6 +151,14 @@ def _csv(content: bytes, folder: Path) -> object:
     return csv_file.read(_file(folder, "list.csv", content), "train")
 
 
+def _review(content: bytes, folder: Path) -> object:
+    from noiseproof.audit import apply_review
+    from noiseproof.datasets import LabeledData
+
+    data = LabeledData("photos", "train", CLEAN, ("ant", "bee", "=cat"), np.zeros((4, 2, 2, 3), np.uint8))
+    return apply_review(data, _file(folder, "reviewed.csv", content))
+
+
 def _file_list(content: bytes, folder: Path) -> object:
     from noiseproof.datasets import file_lists
 
@@ -335,6 +343,7 @@ TARGETS = {
             ),
         ),
         Target("csv", _csv, ("datasets/csv_file.py: _read_rows _check_row _classes",), _DATA),
+        Target("review", _review, ("audit/corrections.py",)),
         Target(
             "file-list",
             _file_list,

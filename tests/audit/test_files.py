@@ -95,6 +95,7 @@ def test_a_guarded_name_comes_back_as_it_was(tmp_path):
         ("1,,b,a,0.5,keep", "given 'a' for sample 1 on line 2"),
         ("9,,a,b,0.5,keep", "an index from 0 to 3 on line 2"),
         ("x,,a,b,0.5,keep", "an index from 0 to 3 on line 2"),
+        ("9" * 5000 + ",,a,b,0.5,keep", "an index from 0 to 3 on line 2"),
         ("1,,a,b,0.5,chnge", "did you mean 'change'"),
         ("1,,a,b,0.5,keep\n1,,a,b,0.5,drop", "one decision for sample 1"),
     ],
@@ -202,3 +203,10 @@ def test_the_command_says_what_is_wrong(arguments, message, tmp_path, monkeypatc
     assert message in result.output
     assert "Traceback" not in result.output
     assert not (tmp_path / "audit").exists()
+
+
+def test_a_header_that_is_no_csv(tmp_path):
+    reviewed = tmp_path / "reviewed.csv"
+    reviewed.write_text("index,given,suggested," + "d" * 200_000 + "\n")
+    with pytest.raises(BadFileError, match="CSV text"):
+        apply_review(named_data(), reviewed)

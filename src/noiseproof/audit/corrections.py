@@ -21,6 +21,7 @@ from noiseproof.spreadsheet import original_text
 NEEDED = ("index", "given", "suggested", "decision")
 WORDS = ("keep", "change", "drop")
 LABEL = "label:"
+MOST_DIGITS = 18
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,19 +92,22 @@ def _rows(path: Path) -> list[tuple[int, dict[str, str]]]:
         raise BadFileError(path, "a reviewed suspects.csv", "nothing")
     with path.open(encoding="utf-8-sig", newline="", errors="surrogateescape") as file:
         reader = csv.DictReader(file, restkey="too many", restval="")
-        columns = reader.fieldnames or []
-        missing = [name for name in NEEDED if name not in columns]
-        if missing:
-            raise BadFileError(path, f"the columns {', '.join(NEEDED)}", f"no {' and no '.join(missing)}")
         try:
-            return [(reader.line_num, row) for row in reader]
+            columns = reader.fieldnames or []
+            missing = [name for name in NEEDED if name not in columns]
+            rows = [] if missing else [(reader.line_num, row) for row in reader]
         except csv.Error as error:
             raise BadFileError(path, "CSV text", f"after line {reader.line_num}: {error}") from error
+    if missing:
+        raise BadFileError(path, f"the columns {', '.join(NEEDED)}", f"no {' and no '.join(missing)}")
+    return rows
 
 
 def _index(path: Path, line: int, text: str, count: int) -> int:
-    if not text.strip().isdecimal() or int(text) >= count:
-        raise BadFileError(path, f"an index from 0 to {count - 1} on line {line}", repr(text))
+    text = text.strip()
+    # Python itself refuses to read thousands of digits as a number.
+    if not text.isdecimal() or len(text) > MOST_DIGITS or int(text) >= count:
+        raise BadFileError(path, f"an index from 0 to {count - 1} on line {line}", repr(text[:40]))
     return int(text)
 
 
