@@ -66,7 +66,9 @@ def killed_writer(folder, name, rng):
     process.send_signal(signal.SIGKILL)
     said, errors = process.communicate()
     assert errors == ""
-    whole = [line for line in said.splitlines(keepends=True) if line.endswith("\n")]  # a kill may cut the last
+    whole = [
+        line for line in said.splitlines(keepends=True) if line.endswith("\n")
+    ]  # a kill may cut the last
     return [line.split() for line in whole]
 
 
