@@ -53,8 +53,8 @@ AFTER = """\
 
 * The accuracy of packs in bf16 against float32 over three seeds, and ResNet-34 below 1.4 s (1.58 s here), are open.
 * Every line was measured once; what was measured twice differed by 2 to 6%.
-* Of about 320 GPU tests of the fused losses whose outcome is known eight failed (`pytest -m gpu tests/losses/test_fused_gpu.py`: memory,
-  large shapes, fused linear in bf16, extreme logits); why is not known yet.
+* Of about 320 GPU tests of the fused losses whose outcome is known eight failed (memory, large shapes, fused
+  linear in bf16, extreme logits: `pytest -m gpu tests/losses/test_fused_gpu.py`); why is not known yet.
 """
 
 
