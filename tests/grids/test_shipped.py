@@ -36,6 +36,7 @@ RUNS = {
     "gradients": 2,
     "alpha-beta-grid": 25,
     "cifar10-beyond": 4 * 10 * 3,
+    "cifar10-precision": 6 * 2 * 3,
     "digits-table": 12 * 6 * 3,
     "fashion-table": 8 * 3 * 2,
     "isic-table": 7 * 7 * 3,

@@ -71,8 +71,11 @@ def plain(loss, logits, target, upstream=None):
     return value.detach(), gradient
 
 
-def assert_same(actual, expected, dtype, message="", roundings=1):
-    """Values as near as float32 comes; gradients to within the rounding of their type, once or twice."""
+def assert_same(actual, expected, dtype, message="", roundings=1, share=1e-5, floor=0.0):
+    """Values as near as float32 comes; gradients to within the rounding of their type, once or twice.
+
+    What is left of two numbers that cancel may be off by a share of the largest gradient, or by a floor.
+    """
     value, gradient = (x.double() for x in actual)
     exact, exact_gradient = expected
     torch.testing.assert_close(value, exact, rtol=2e-5, atol=1e-5, msg=lambda m: f"{message}: value: {m}")
@@ -80,7 +83,7 @@ def assert_same(actual, expected, dtype, message="", roundings=1):
     bfloat16 = 2**-7 if INTERPRETED else 2**-8  # the interpreter cuts off where a GPU rounds
     rounding = {torch.float32: 2e-5, torch.bfloat16: bfloat16, torch.float16: 2**-10}[dtype]
     # The smallest numbers of float16 are far apart.
-    absolute = max(1e-5 * scale, 6e-8 if dtype == torch.float16 else 0.0)
+    absolute = max(share * scale, floor, 6e-8 if dtype == torch.float16 else 0.0)
     torch.testing.assert_close(
         gradient,
         exact_gradient,
@@ -140,7 +143,9 @@ def test_extreme_logits(name, dtype, classes):
         loss = losses.create(name, reduction=reduction)
         actual = fused(loss.to(DEVICE), logits, target)
         assert all(torch.isfinite(x).all() for x in actual)
-        assert_same(actual, plain(loss, logits, target), dtype, f"{name} {reduction}")
+        # Where nearly all gradients vanish, the rounding of a probability of one is what is left.
+        expected = plain(loss, logits, target)
+        assert_same(actual, expected, dtype, f"{name} {reduction}", floor=2**-21)
 
 
 TILES = {
@@ -352,7 +357,8 @@ def test_large_shapes(name):
     for shape, dtype in (((4096, 1000), torch.float32), ((24, 131_072), torch.bfloat16)):
         logits, target = batch(shape, dtype)
         loss = losses.create(name)
-        assert_same(fused(loss.to(DEVICE), logits, target), plain(loss, logits, target), dtype, f"{shape}")
+        actual = fused(loss.to(DEVICE), logits, target)
+        assert_same(actual, plain(loss, logits, target), dtype, f"{shape}", share=5e-5)
     for shape in ((2, 21, 256, 256), (2, 150, 64, 64), (2, 400, 16, 16)):
         logits, target = batch(shape, torch.bfloat16)
         loss = losses.create(name)
@@ -396,23 +402,33 @@ def test_a_cuda_graph_and_no_waiting(name):
     assert torch.equal(value.detach().cpu().double(), expected[0])
 
 
+LARGE = {
+    "rows": ((65_536, 1000), torch.float32),
+    "long rows": ((8192, 131_072), torch.bfloat16),
+    "images": ((64, 21, 256, 256), torch.bfloat16),
+}
+
+
 @on_a_gpu
-@pytest.mark.parametrize("shape", [(8192, 1000), (8, 21, 128, 128), (128, 131_072)], ids=str)
+@pytest.mark.parametrize("which", LARGE)
 @pytest.mark.parametrize("name", ["anl-ce", "anl-ce*"])
-def test_memory(name, shape):
+def test_memory(name, which):
     """One more tensor of the logits' size for the gradient, and none where it takes the logits' place."""
+    shape, dtype = LARGE[which]
     loss = losses.create(name).cuda()
     for inplace in (False, True):
-        values, target = batch(shape, torch.bfloat16)
-        logits = values.requires_grad_().view(shape)  # no leaf, and yet no copy
+        values = torch.randn(shape, device="cuda", dtype=dtype).requires_grad_()
+        target = torch.randint(shape[1], (shape[0], *shape[2:]), device="cuda")
+        logits = values.view(shape)  # no leaf, and yet no copy
         size = logits.numel() * logits.element_size()
         torch.cuda.synchronize()
         torch.cuda.reset_peak_memory_stats()
-        before = torch.cuda.memory_allocated()
+        # What was asked for, without what the allocator rounds it up to.
+        before = torch.cuda.memory_stats()["requested_bytes.all.current"]
         value = (InplaceGradient(loss) if inplace else loss)(logits, target)
         torch.autograd.grad(value, values)
-        extra = (torch.cuda.max_memory_allocated() - before) / size
-        assert extra < (0.02 if inplace else 1.02), f"{extra:.3f} of the logits"
+        extra = (torch.cuda.memory_stats()["requested_bytes.all.peak"] - before) / size
+        assert extra < (0.01 if inplace else 1.01), f"{extra:.4f} of the logits"
 
 
 @on_a_gpu

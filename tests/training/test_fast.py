@@ -127,8 +127,11 @@ NETWORKS = [("mnist-cnn", 8, 1), ("cnn8", 8, 3), ("mnist-cnn", 10, 3), ("unet-sm
 if not INTERPRETED:  # minutes in the interpreter
     NETWORKS += [("cnn8", 32, 3), ("resnet18-cifar", 16, 3), ("resnet34-cifar", 32, 3), ("resnet50", 64, 3)]
     NETWORKS += [("unet", 64, 3), ("resnet18-cifar", 8, 3), ("resnet18", 32, 3)]
-DEEP = {"resnet34-cifar", "resnet50", "unet"}
-"""Networks that make so much of a rounding error that only their first step can be compared."""
+DEEP = {("resnet34-cifar", 32), ("resnet50", 64), ("unet", 64), ("resnet18-cifar", 8)}
+"""Networks that make so much of a rounding error that only their first step can be compared.
+
+The last of them normalises maps of one pixel: 16 numbers a channel.
+"""
 
 
 def make_optimizer(name, model, rate):
@@ -148,11 +151,9 @@ def test_steps_of_the_fast_form_are_those_of_the_network(name, size, channels):
     quick = make_optimizer(name, other, torch.tensor(0.05, device=DEVICE))
     fast = FastNetwork(other, quick, torch.float32)
     loss, l1 = create("anl-ce"), L1(1e-3)
-    # Adam divides by the gradient: of the smallest, rounding decides the sign.
-    tolerance = 0.2 if name.startswith("unet") else 0.03
     pixels = (size, size) if name.startswith("unet") else ()
     before = {key: value.clone() for key, value in model.state_dict().items()}
-    for _ in range(1 if name in DEEP else 3):
+    for _ in range(1 if (name, size) in DEEP else 3):
         images, given = torch.randn(16, channels, size, size), torch.randint(5, (16, *pixels)).to(DEVICE)
         padded = torch.zeros(16, size, size, fast.in_channels)
         padded[..., :channels] = images.permute(0, 2, 3, 1)
@@ -167,10 +168,15 @@ def test_steps_of_the_fast_form_are_those_of_the_network(name, size, channels):
         found = fast.parameters.step(gradients, 1e-3, 1.0)
         torch.testing.assert_close(logits, expected, rtol=1e-2, atol=1e-3)
         torch.testing.assert_close(found, norm, rtol=1e-2, atol=1e-3)
+    parameters = dict(model.named_parameters())
     for (key, value), expected in zip(other.state_dict().items(), model.state_dict().values(), strict=True):
         if value.is_floating_point():
-            moved, error = (expected - before[key]).norm(), (value - expected).norm()
-            assert error <= tolerance * moved + 1e-4 * expected.norm() + 1e-3, key
+            moved, error = expected - before[key], value - expected
+            if name.startswith("unet") and key in parameters:
+                # Adam divides by the gradient: of the smallest, rounding decides the sign.
+                gradient = slow.state[parameters[key]]["exp_avg"].abs()
+                error = error[gradient > 0.1 * gradient.square().mean().sqrt()]
+            assert error.norm() <= 0.03 * moved.norm() + 1e-4 * expected.norm() + 1e-3, key
         else:
             assert torch.equal(value, expected), key
     for parameter, twin in zip(model.parameters(), other.parameters(), strict=True):

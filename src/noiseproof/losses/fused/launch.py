@@ -205,7 +205,7 @@ def marginal_entropy(plan: Plan, logits: Tensor, target: Tensor, ignore_index: i
         positions, width, warps = (4, 1024, 4) if layout.class_stride == 1 else (256, 16, 4)
     blocks = layout.outer * -(-layout.inner // positions)
     # One partial sum a class and program: as many as add at most a hundredth to the memory that the logits take.
-    programs = max(1, min(SUM_PROGRAMS, blocks, target.numel() * logits.element_size() // 400))
+    programs = max(1, min(SUM_PROGRAMS, blocks, target.numel() * logits.element_size() // 450))
     partials = torch.empty((programs, classes), dtype=torch.float32, device=logits.device)
     sizes = (layout.inner, blocks, layout.outer_stride, layout.class_stride, ignore_index)
     _launch(
@@ -223,6 +223,7 @@ def marginal_entropy(plan: Plan, logits: Tensor, target: Tensor, ignore_index: i
     low, high = plan.entropy_floor, 1 - plan.entropy_floor
     count = label_totals(target, None, classes, ignore_index).sum()
     mean = partials.sum(0) / count.clamp(min=1)
+    del partials
     marginal = mean.clamp(low, high)
     logarithm = marginal.log()
     penalty = torch.where(count > 0, math.log(classes) + (marginal * logarithm).sum(), 0.0)

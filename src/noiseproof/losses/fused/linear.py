@@ -16,7 +16,7 @@ from noiseproof.losses.evaluate import evaluate, evaluate_plainly
 from noiseproof.losses.fused import launch
 from noiseproof.losses.fused.gate import plan_for
 from noiseproof.losses.fused.inplace import evaluates_its_term
-from noiseproof.losses.fused.operators import graph_is_kept
+from noiseproof.losses.fused.operators import scaled
 from noiseproof.losses.fused.plan import Plan
 from noiseproof.losses.labels import read_labels
 from noiseproof.losses.module import RobustLoss
@@ -194,18 +194,17 @@ class _FusedLinear(torch.autograd.Function):
             found = iter(torch.autograd.grad(loss, inputs, upstream, create_graph=True))
             gradients = [next(found) if needed else None for needed in wanted]
         elif ctx.at_once:
-            gradients = [None if g is None else _scaled(g, upstream) for g in gradients]
+            times = scaled if hidden.is_cuda else _times
+            gradients = [None if g is None else times(g, upstream) for g in gradients]
         else:
             _, gradients = _sweep(hidden, weight, bias, labels, work, wanted, upstream)
         return *gradients, None, None
 
 
-def _scaled(gradient: Tensor, upstream: Tensor) -> Tensor:
-    if gradient.is_cuda and not graph_is_kept():
-        with launch.on_device_of(gradient):
-            launch.scale_unless_one(gradient, upstream)
-        return gradient
-    return (gradient * upstream).to(gradient.dtype)
+def _times(gradient: Tensor, upstream: Tensor) -> Tensor:
+    """Multiply by a number that is not rounded to the gradient's precision first, as torch would."""
+    wide = torch.promote_types(gradient.dtype, upstream.dtype)
+    return (gradient.to(wide) * upstream).to(gradient.dtype)
 
 
 def _sweep(

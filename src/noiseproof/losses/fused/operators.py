@@ -148,7 +148,7 @@ class _FusedLoss(torch.autograd.Function):
         if torch.is_grad_enabled():
             grad = _differentiable_gradient(ctx, upstream, logits, target, weight)
         elif ctx.at_once:
-            grad = _scaled(logits.detach() if ctx.over_logits else gradient, upstream)
+            grad = scaled(logits.detach() if ctx.over_logits else gradient, upstream)
         else:
             with launch.on_device_of(logits):
                 batch = _Batch(ctx.batch_arguments[0], logits, target, weight, *ctx.batch_arguments[1:])
@@ -162,9 +162,10 @@ class _FusedLoss(torch.autograd.Function):
         return grad, *[None] * 7
 
 
-def _scaled(gradient: Tensor, upstream: Tensor) -> Tensor:
-    if graph_is_kept():  # it may be asked for again, with another scale
-        return (gradient * upstream).to(gradient.dtype)
+def scaled(gradient: Tensor, upstream: Tensor) -> Tensor:
+    """Return a saved gradient times a number in its own precision, in place unless it may be asked for again."""
+    if graph_is_kept():
+        gradient = gradient.clone()
     with launch.on_device_of(gradient):
         launch.scale_unless_one(gradient, upstream)
     return gradient
