@@ -69,13 +69,25 @@ def test_a_run_that_fails_does_not_stop_the_others(tmp_path, monkeypatch, togeth
         assert store.get(configs[1].run_id).result == finished.result
 
 
-def test_a_pack_that_needs_too_much_memory_goes_in_halves(tmp_path, monkeypatch, capsys):
-    """The error is real in type only: a CPU has no such memory to run out of."""
+def out_of_memory():
+    raise torch.cuda.OutOfMemoryError("CUDA out of memory")
+
+
+def no_engine_in_a_capture():
+    try:
+        raise RuntimeError("FIND was unable to find an engine to execute this computation")
+    finally:
+        raise RuntimeError("CUDA error: operation failed due to a previous error during capture")
+
+
+@pytest.mark.parametrize("fails", [out_of_memory, no_engine_in_a_capture])
+def test_a_pack_that_needs_too_much_memory_goes_in_halves(tmp_path, monkeypatch, capsys, fails):
+    """The errors are real in type and words only: a CPU has no such memory to run out of."""
     usual = engine_module._train_runs
 
     def two_at_most(runs, *more):
         if len(runs) > 2:
-            raise torch.cuda.OutOfMemoryError("CUDA out of memory")
+            fails()
         usual(runs, *more)
 
     monkeypatch.setattr(engine_module, "can_capture", lambda runs: True)
@@ -84,6 +96,16 @@ def test_a_pack_that_needs_too_much_memory_goes_in_halves(tmp_path, monkeypatch,
     records = train_pack(configs, folder=tmp_path)
     assert [record.status for record in records] == ["finished"] * 5
     assert "5 runs at once need more memory than the GPU has: 3 at a time" in capsys.readouterr().out
+
+
+def test_another_error_is_not_taken_for_a_lack_of_memory(tmp_path, monkeypatch):
+    def wrong(runs, *more):
+        raise RuntimeError("expected scalar type Float but found Half")
+
+    monkeypatch.setattr(engine_module, "can_capture", lambda runs: True)
+    monkeypatch.setattr(engine_module, "_train_runs", wrong)
+    with pytest.raises(RuntimeError, match="expected scalar type"):
+        train_pack([small(epochs=1, seed=seed) for seed in range(2)], folder=tmp_path, quiet=True)
 
 
 def test_a_pack_of_seeds_on_part_of_the_data_equals_its_runs_alone(tmp_path):

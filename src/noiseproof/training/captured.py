@@ -20,6 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from noiseproof.training import ranks
+from noiseproof.training.gpu_memory import abandon_capture, check_room
 from noiseproof.training.run import EpochEnd, Run, has_dropout
 from noiseproof.training.stepwise import evaluation_batch
 from noiseproof.training.streams import generator, order_of_epoch
@@ -292,15 +293,29 @@ class SideBySide:
         side.wait_stream(torch.cuda.current_stream(self.device))
         with torch.cuda.stream(side):
             for _ in range(WARM_UP):
+                taken = torch.cuda.memory_allocated(self.device)
+                torch.cuda.reset_peak_memory_stats(
+                    self.device
+                )  # cuDNN's search takes more than what it finds
                 self.position.copy_(position)
                 work()
         torch.cuda.current_stream(self.device).wait_stream(side)
+        needed = torch.cuda.max_memory_allocated(self.device) - taken
+        check_room(needed, self.device)
         graph = torch.cuda.CUDAGraph()
-        # Graphs take turns, and share memory. The thread that writes checkpoints may call CUDA meanwhile.
-        with torch.cuda.graph(
-            graph, pool=self._pool, stream=self._capturing, capture_error_mode="thread_local"
-        ):
-            work()
+        try:
+            # Graphs take turns, and share memory. The thread that writes checkpoints may call CUDA meanwhile.
+            # A capture that fails leaves its stream the current one.
+            with (
+                torch.cuda.stream(torch.cuda.current_stream(self.device)),
+                torch.cuda.graph(
+                    graph, pool=self._pool, stream=self._capturing, capture_error_mode="thread_local"
+                ),
+            ):
+                work()
+        except RuntimeError:
+            abandon_capture(self._pool, self.device)
+            raise
         self.position.copy_(position)
         for each in before:
             each.restore()

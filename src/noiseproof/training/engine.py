@@ -20,6 +20,7 @@ from noiseproof.training.captured import SideBySide, can_capture
 from noiseproof.training.config import Config
 from noiseproof.training.data import TrainingData, load_data
 from noiseproof.training.environment import choose_device
+from noiseproof.training.gpu_memory import free_up, is_out_of_memory
 from noiseproof.training.interruption import Interrupted, Interruption
 from noiseproof.training.processes import train_in_processes
 from noiseproof.training.run import EpochEnd, NotFiniteError, Run
@@ -145,7 +146,9 @@ def _train_together(
             for run in runs:
                 _train_runs([run], Stepwise, books, interruption)
         return
-    except torch.cuda.OutOfMemoryError as error:
+    except RuntimeError as error:
+        if not is_out_of_memory(error):
+            raise
         if len(configs) == 1 and not captured:
             books.fail(configs[0].run_id, error)
             return
@@ -153,7 +156,7 @@ def _train_together(
         for run in runs:
             run.close()
     runs.clear()
-    torch.cuda.empty_cache()
+    free_up()
     books.settle()
     if len(configs) == 1:
         books.shown.say(f"{configs[0].run_id} needs more memory than the GPU has: step by step, then")
