@@ -187,7 +187,9 @@ def softmax_loss_streamed(
                 where = upstream + (outer * inner + position) * upstream_stride
                 factor *= tl.load(where, mask=inside, other=0.0).to(tl.float32)
             factor = tl.where(used, factor, 0.0)
-            total_slope *= factor
+            # Cross-entropy's slope is one number, which Triton would spread over the classes in a layout of its own
+            # and carry over through shared memory: a row's own probability ties it to the layout of the logits.
+            total_slope = tl.where(own_p >= 0, total_slope, own_p) * factor
             label_slope *= factor
             c0 *= factor
             c1 *= factor
