@@ -128,13 +128,15 @@ def _overview(
 def _expected(
     grid: Grid, runs: int, found: Gathered | None, records: dict[str, list[Result]]
 ) -> tuple[str, str]:
-    """Machine and time: measured where the grid was run, else by the pace of other runs on the same data."""
+    """Machine and time: measured where the grid was run, else by the pace of like runs of other grids."""
+    precisions = {each.settings.get("precision", grid.settings.get("precision")) for each in grid.methods}
     timed = [result for result in found.results if result.seconds] if found else []
     source = "measured"
     if not timed:
         for stem in names():  # of grids only: other records may be of another engine
             same = [result for result in records.get(stem, ()) if result.dataset == grid.dataset]
-            timed = [result for result in same if result.seconds]
+            alike = [result for result in same if result.config.get("precision") in precisions]
+            timed = [result for result in alike if result.seconds]
             if timed:
                 source = f"by the pace of `{stem}.jsonl`"
                 break
