@@ -84,8 +84,8 @@ def reproduce_page() -> str:
         *_overview(shown, gathered, records),
         "",
         "Vertical flipping (L and A − L against p) is drawn in every report on a negative loss; it needs no runs.",
-        "Segmentation examples (image, true mask, noisy mask, prediction) are drawn in every report on masks, of runs whose\n"
-        "folders are there.",
+        "Segmentation examples (image, true mask, noisy mask, prediction) are drawn in every report on masks, of runs",
+        "whose folders are there.",
         "",
         "## Beyond the paper",
         "",
