@@ -66,7 +66,7 @@ def test_list_of_one_says_where_it_comes_from(root: Path, name: str) -> None:
 
 
 def test_list_of_an_unknown_name(root: Path) -> None:
-    assert "did you mean 'cifar10'" in run("list", "cifra10", status=1)
+    assert "did you mean 'cifar10'" in run("list", "cifra10", status=2)
 
 
 def test_get_digits_needs_nothing(root: Path) -> None:
@@ -75,11 +75,11 @@ def test_get_digits_needs_nothing(root: Path) -> None:
 
 def test_get_from_a_folder_that_is_wrong_says_what_it_should_hold(root: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    output = run("get", "cifar10", "--from", str(tmp_path / "empty"), status=1)
-    assert "error:" in output
+    output = run("get", "cifar10", "--from", str(tmp_path / "empty"), status=2)
+    assert "Error:" in output
     assert "data_batch_1.bin" in output
     assert not root.exists() or list(root.iterdir()) == []
-    assert "no such file or folder" in run("get", "cifar10", "--from", str(tmp_path / "nowhere"), status=1)
+    assert "no such file or folder" in run("get", "cifar10", "--from", str(tmp_path / "nowhere"), status=2)
 
 
 def test_get_what_is_already_there(root: Path) -> None:
@@ -102,7 +102,7 @@ def test_check_of_a_faulty_set_ends_with_1(root: Path) -> None:
 
 
 def test_check_of_a_set_that_is_not_there(root: Path) -> None:
-    assert "noiseproof data get cifar100" in run("check", "cifar100", status=1)
+    assert "noiseproof data get cifar100" in run("check", "cifar100", status=2)
 
 
 def test_show_writes_a_png(root: Path, tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_show_writes_a_png(root: Path, tmp_path: Path) -> None:
 
 
 def test_show_of_a_split_that_does_not_exist(root: Path) -> None:
-    assert "has the splits train, test" in run("show", "digits", "--split", "dev", status=1)
+    assert "has the splits train, test" in run("show", "digits", "--split", "dev", status=2)
 
 
 @pytest.mark.parametrize("command", ["", "list", "get", "check", "show"])

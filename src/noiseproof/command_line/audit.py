@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from noiseproof.command_line.failures import fail
+
 if TYPE_CHECKING:
     from noiseproof.audit.pictures import PictureAudit
     from noiseproof.datasets import LabeledData
@@ -99,8 +101,7 @@ def audit(
         typer.echo(f"Stopped, {kept}. Go on with the same command.", err=True)
         raise typer.Exit(130) from None
     except (ValueError, TypeError, datasets.DataError, OSError, ImportError, RuntimeError) as error:
-        typer.echo(f"Error: {error}", err=True)
-        raise typer.Exit(2) from None
+        fail(error)
 
 
 def _found(

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from noiseproof.command_line.failures import fail
+
 if TYPE_CHECKING:
     from noiseproof.grids import Cell, Grid
     from noiseproof.grids.runner import Outcome
@@ -96,8 +98,7 @@ def bench(
             return
         outcome = _train(cells, options)
     except (ValueError, TypeError, DataError, OSError, ImportError, RuntimeError) as error:
-        typer.echo(f"Error: {error}", err=True)
-        raise typer.Exit(2) from None
+        fail(error)
     except KeyboardInterrupt:
         typer.echo("Stopped at once. Go on with the same command.", err=True)
         raise typer.Exit(130) from None

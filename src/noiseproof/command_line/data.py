@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from noiseproof.command_line.failures import fail
+
 if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
@@ -35,14 +37,13 @@ Root = Annotated[
 
 @contextmanager
 def _plain_errors() -> Iterator[None]:
-    """Turn trouble with data into a plain message on stderr and exit status 1."""
+    """Turn trouble with data into a plain message on stderr and a status of 2."""
     from noiseproof.datasets import DataError
 
     try:
         yield
     except (DataError, OSError, ValueError) as error:
-        typer.secho(f"error: {error}", err=True, fg=typer.colors.RED)
-        raise typer.Exit(1) from None
+        fail(error)
 
 
 def _print_table(table: "Table") -> None:

@@ -6,6 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
+from noiseproof.command_line.failures import fail
+
 TITLE = "Training on wrong labels: handwritten digits"
 
 LOSSES = ("ce", "gce", "nce+rce", "anl-ce")
@@ -54,8 +56,7 @@ def demo(
         typer.echo("Stopped, nothing lost. Go on with the same command.", err=True)
         raise typer.Exit(130) from None
     except (ValueError, OSError, RuntimeError) as error:
-        typer.echo(f"Error: {error}", err=True)
-        raise typer.Exit(2) from None
+        fail(error)
     with Store(folder) as store:
         records = [store.get(record.id) for record in finished]
     wrong = records[0].noise["realised_rate"]
@@ -86,8 +87,7 @@ def demo(
             + (f" --epochs {epochs}" if epochs is not None else ""),
         )
     except OSError as error:
-        typer.echo(f"Error: cannot write the page: {error}", err=True)
-        raise typer.Exit(2) from None
+        fail(f"cannot write the page: {error}")
     typer.echo(f"\nPage: {out}")
 
 

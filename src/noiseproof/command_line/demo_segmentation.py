@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from noiseproof.command_line.failures import fail
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -58,14 +60,12 @@ def demo_segmentation(
         typer.echo("Stopped, nothing lost. Go on with the same command.", err=True)
         raise typer.Exit(130) from None
     except (ValueError, OSError, RuntimeError) as error:
-        typer.echo(f"Error: {error}", err=True)
-        raise typer.Exit(2) from None
+        fail(error)
     typer.echo(f"\n{table(records)}")
     try:
         _write_page(grid, folder, out)
     except OSError as error:
-        typer.echo(f"Error: cannot write the page: {error}", err=True)
-        raise typer.Exit(2) from None
+        fail(f"cannot write the page: {error}")
     typer.echo(f"\nPage: {out}")
 
 

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from noiseproof.command_line.failures import fail
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -41,8 +43,7 @@ def losses(
         names = (name,) if name else (*available(), *available(whole_images=True))
         records = [record(each) for each in names]
     except ValueError as error:
-        typer.echo(f"Error: {error}", err=True)
-        raise typer.Exit(2) from None
+        fail(error)
     console = Console() if sys.stdout.isatty() else Console(width=PIPED_WIDTH)
     if json:
         import json as json_format

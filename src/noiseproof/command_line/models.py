@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from noiseproof.command_line.failures import fail
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -42,8 +44,7 @@ def models(
     try:
         records = [record(each) for each in ((name,) if name else (*available(), *available("segmentation")))]
     except (ValueError, ImportError) as error:
-        typer.echo(f"Error: {error}", err=True)
-        raise typer.Exit(2) from None
+        fail(error)
     console = Console() if sys.stdout.isatty() else Console(width=PIPED_WIDTH)
     if json:
         import json as json_format

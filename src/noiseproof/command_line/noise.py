@@ -3,9 +3,11 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
+
+from noiseproof.command_line.failures import fail
 
 if TYPE_CHECKING:
     from noiseproof.datasets import LabeledData
@@ -135,9 +137,9 @@ def noise(
     if dataset.endswith(".png") and picture is not None:
         dataset, picture = picture, dataset  # --show FILE.png before the data set
     if picture is not None and not (show and picture.endswith(".png")):
-        _fail(f"a second name, {picture!r}, is only understood as --show FILE.png")
+        fail(f"a second name, {picture!r}, is only understood as --show FILE.png")
     if out is not None and out.suffix != ".npz":
-        _fail(f"--out must end in .npz, got {str(out)!r}")
+        fail(f"--out must end in .npz, got {str(out)!r}")
     from noiseproof.datasets import DataError, load
     from noiseproof.noise.checks import checked_choice
 
@@ -156,7 +158,7 @@ def noise(
             _draw(noisy, data, outside, target)
             typer.echo(f"drawn     {target}")
     except (DataError, ValueError, TypeError, OSError) as error:
-        _fail(str(error))
+        fail(str(error))
 
 
 def _made(data: "LabeledData", kind: str, choices: Choices) -> "NoisyLabels | NoisyMasks":
@@ -287,8 +289,3 @@ def _class_names(noisy: "NoisyLabels", data: "LabeledData") -> Sequence[str]:
     if noisy.num_classes == data.num_classes:
         return data.class_names
     return [f"super-class {number}" for number in range(noisy.num_classes)]
-
-
-def _fail(message: str) -> NoReturn:
-    typer.echo(f"Error: {message}", err=True)
-    raise typer.Exit(2)

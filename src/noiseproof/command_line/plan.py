@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from noiseproof.command_line.failures import fail
+
 if TYPE_CHECKING:
     from noiseproof.planning import Noise
 
@@ -62,8 +64,7 @@ def plan(
         if out is not None:
             out.write_text(text, encoding="utf-8")
     except (ValueError, TypeError, DataError, OSError) as error:
-        typer.echo(f"Error: {error}", err=True)
-        raise typer.Exit(2) from None
+        fail(error)
     if out is None:
         typer.echo(text, nl=False)
     else:

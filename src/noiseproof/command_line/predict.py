@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from noiseproof.command_line.failures import fail
+
 PREDICT_EPILOG = """
 [bold]Examples[/bold]
 
@@ -55,8 +57,7 @@ def predict(
             table = out or Path("predictions.csv")
             count = prediction.write_predictions(rows, model.class_names, table)
     except (ValueError, OSError, LookupError, ImportError, RuntimeError) as error:
-        typer.echo(f"Error: {error}", err=True)
-        raise typer.Exit(2) from None
+        fail(error)
     if model.task == "segmentation":
         typer.echo(f"{count} masks: {folder_out}; to look at: {sheet}")
     else:
@@ -77,8 +78,7 @@ def export(
     try:
         target = prediction.export(_folder_of(run, folder), out, form)
     except (ValueError, OSError, LookupError, ImportError, RuntimeError) as error:
-        typer.echo(f"Error: {error}", err=True)
-        raise typer.Exit(2) from None
+        fail(error)
     typer.echo(f"{target} and {out / 'model.json'}")
 
 

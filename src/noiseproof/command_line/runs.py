@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from noiseproof.command_line.failures import fail
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -196,8 +198,7 @@ def _plain_errors() -> Iterator[None]:
     try:
         yield
     except (StoreError, ValueError, OSError) as error:
-        typer.echo(f"Error: {error}", err=True)
-        raise typer.Exit(2) from None
+        fail(error)
 
 
 def _store(folder: Path | None) -> "Store":

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from noiseproof.command_line.failures import fail
 from noiseproof.command_line.runs import printable
 
 if TYPE_CHECKING:
@@ -99,8 +100,7 @@ def plain_errors() -> Iterator[None]:
     try:
         yield
     except (StoreError, ValueError, OSError) as error:
-        typer.echo(f"Error: {error}", err=True)
-        raise typer.Exit(2) from None
+        fail(error)
 
 
 def gather_runs(grid: str, files: list[Path] | None, folder: Path | None) -> "Gathered":

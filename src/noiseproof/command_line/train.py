@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from noiseproof.command_line.failures import fail
+
 if TYPE_CHECKING:
     from noiseproof.training import Config
     from noiseproof.training.store import RunRecord
@@ -150,8 +152,7 @@ def _run(
         typer.echo(f"Stopped, nothing lost. Go on with: noiseproof train --resume {stopped}", err=True)
         raise typer.Exit(130) from None
     except (ValueError, TypeError, DataError, OSError, ImportError, RuntimeError) as error:
-        typer.echo(f"Error: {error}", err=True)
-        raise typer.Exit(2) from None
+        fail(error)
     if ranks.is_first() and record.result is not None:
         if is_known:
             typer.echo(f"This config was trained before, until {record.ended}; it is not trained again.")

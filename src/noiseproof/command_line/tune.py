@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from noiseproof.command_line.failures import fail
+
 if TYPE_CHECKING:
     from noiseproof.planning.tuning import Search, Trial
 
@@ -118,8 +120,7 @@ def tune(
         )
         raise typer.Exit(130) from None
     except (ValueError, TypeError, DataError, OSError, ImportError, RuntimeError) as error:
-        typer.echo(f"Error: {error}", err=True)
-        raise typer.Exit(2) from None
+        fail(error)
     _print_table(found)
     if out is None:
         typer.echo(text, nl=False)
