@@ -89,6 +89,35 @@ def test_a_guarded_name_comes_back_as_it_was(tmp_path):
     assert apply_review(data, tmp_path / "reviewed.csv").labels.tolist() == [0, 1, 1, 1]
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_a_review_is_read_as_any_spreadsheet_saves_it(tmp_path, separator, encoding):
+    names = ("=a;b, c\t'd'", "é\n;-2")
+    data = named_data(names)
+    write_suspects(found_in(data), data, tmp_path / "suspects.csv")
+    rows = [{**row, "score": "0,9000", "decision": "change"} for row in rows_of(tmp_path / "suspects.csv")]
+    with (tmp_path / "reviewed.csv").open("w", newline="", encoding=encoding) as file:
+        writer = csv.DictWriter(file, list(rows[0]), delimiter=separator)
+        writer.writeheader()
+        writer.writerows(rows)
+    assert apply_review(data, tmp_path / "reviewed.csv").labels.tolist() == [0, 1, 1, 1]
+
+
+def test_words_of_decisions_may_have_capitals_where_no_class_is_called_so(tmp_path):
+    def labels(names, *decisions):
+        cells = [f"{index};{names[0]};{names[1]};{each}" for index, each in enumerate(decisions)]
+        (tmp_path / "reviewed.csv").write_text("\n".join(["index;given;suggested;decision", *cells]))
+        made = apply_review(named_data(names), tmp_path / "reviewed.csv")
+        return made.labels.tolist()[:2], made.confirmed, made.dropped
+
+    assert labels(("a", "b"), "Change", "KEEP") == ([1, 0], 1, 0)
+    assert labels(("a", "b"), "Label:b", " Drop ") == ([1, 0], 0, 1)
+    assert labels(("Keep", "Drop"), "Keep", "Drop") == ([0, 1], 0, 0)
+    assert labels(("Keep", "Drop"), "keep", "drop") == ([0, 0], 1, 1)
+    (tmp_path / "reviewed.csv").write_text("index;given;suggested;decision\n0;a;b;Change\n0;a;b;change")
+    assert apply_review(named_data(("a", "b")), tmp_path / "reviewed.csv").changed == 1
+
+
 @pytest.mark.parametrize(
     ("row", "message"),
     [
@@ -109,6 +138,9 @@ def test_a_review_that_does_not_fit_is_refused(tmp_path, row, message):
 def test_a_review_without_its_columns_or_file_is_refused(tmp_path):
     (tmp_path / "reviewed.csv").write_text("index,given\n")
     with pytest.raises(BadFileError, match="no suggested and no decision"):
+        apply_review(named_data(), tmp_path / "reviewed.csv")
+    (tmp_path / "reviewed.csv").write_text("index;given;decision\n")
+    with pytest.raises(BadFileError, match="found no suggested$"):
         apply_review(named_data(), tmp_path / "reviewed.csv")
     with pytest.raises(BadFileError, match="a reviewed suspects"):
         apply_review(named_data(), tmp_path / "none.csv")

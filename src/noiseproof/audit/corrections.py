@@ -3,9 +3,11 @@
 
 The column ``decision`` holds, for each row that was looked at: ``keep`` (the given label is right), ``change``
 (take the suggested one), ``drop`` (leave the sample out), or the name of another class, as ``label:NAME`` where a
-class bears one of these names. Rows without a decision keep their label.
+class bears one of these names. Rows without a decision keep their label. Spreadsheets save CSV with commas,
+semicolons or tabs, and make a word's first letter a capital: all of it is read.
 """
 
+import codecs
 import csv
 import difflib
 from dataclasses import dataclass
@@ -21,6 +23,7 @@ from noiseproof.spreadsheet import original_text
 NEEDED = ("index", "given", "suggested", "decision")
 WORDS = ("keep", "change", "drop")
 LABEL = "label:"
+SEPARATORS = ",;\t"
 MOST_DIGITS = 18
 
 
@@ -65,7 +68,7 @@ def apply_review(data: LabeledData, reviewed: Path) -> Corrected:
                 repr(original_text(row["given"])),
                 "was this file made from other data, or from labels that were changed since?",
             )
-        decision = original_text(row["decision"].strip())
+        decision = _decision(row["decision"], data.class_names)
         if not decision:
             undecided += 1
             continue
@@ -90,17 +93,41 @@ def apply_review(data: LabeledData, reviewed: Path) -> Corrected:
 def _rows(path: Path) -> list[tuple[int, dict[str, str]]]:
     if not path.is_file():
         raise BadFileError(path, "a reviewed suspects.csv", "nothing")
-    with path.open(encoding="utf-8-sig", newline="", errors="surrogateescape") as file:
-        reader = csv.DictReader(file, restkey="too many", restval="")
-        try:
-            columns = reader.fieldnames or []
-            missing = [name for name in NEEDED if name not in columns]
-            rows = [] if missing else [(reader.line_num, row) for row in reader]
-        except csv.Error as error:
-            raise BadFileError(path, "CSV text", f"after line {reader.line_num}: {error}") from error
+    with path.open(encoding=_encoding(path), newline="", errors="surrogateescape") as file:
+        found: list[tuple[list[str], list[tuple[int, dict[str, str]]]]] = []
+        for separator in SEPARATORS:
+            file.seek(0)
+            reader = csv.DictReader(file, delimiter=separator, restkey="too many", restval="")
+            try:
+                columns = reader.fieldnames or []
+                missing = [name for name in NEEDED if name not in columns]
+                found.append((missing, [] if missing else [(reader.line_num, row) for row in reader]))
+            except (csv.Error, UnicodeError) as error:
+                raise BadFileError(path, "CSV text", f"after line {reader.line_num}: {error}") from error
+            if not missing:
+                break
+    missing, rows = min(found, key=lambda each: len(each[0]))
     if missing:
         raise BadFileError(path, f"the columns {', '.join(NEEDED)}", f"no {' and no '.join(missing)}")
     return rows
+
+
+def _encoding(path: Path) -> str:
+    """UTF-8, or the UTF-16 in which a spreadsheet saves "Unicode text"; the first two bytes tell."""
+    with path.open("rb") as file:
+        return "utf-16" if file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf-8-sig"
+
+
+def _decision(cell: str, class_names: tuple[str, ...]) -> str:
+    """A cell's decision; its words in small letters, unless a class is called just that."""
+    decision = original_text(cell.strip())
+    if decision in class_names:
+        return decision
+    if decision.lower() in WORDS:
+        return decision.lower()
+    if decision[: len(LABEL)].lower() == LABEL:
+        return LABEL + decision[len(LABEL) :]
+    return decision
 
 
 def _index(path: Path, line: int, text: str, count: int) -> int:
