@@ -13,6 +13,9 @@ of T. So T is found in two steps, of which the first uses the ranking of the pro
    given labels, are unmixed by this first T, and T is fitted again to all labels with the unmixed ones as q.
 2. With T known, q = softmax(z·S + b), z = log of the predicted probabilities, is fitted to the given labels: this
    takes out what the model itself confuses, and what T has blurred. T is fitted once more at the end.
+
+The noise rate is the mean probability that a label is wrong, less or more by what
+:mod:`noiseproof.audit.resemblance` makes of the wrong labels that follow the model's own confusion.
 """
 
 from collections.abc import Iterator
@@ -24,6 +27,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from noiseproof.audit.checks import checked_labels, checked_probabilities
+from noiseproof.audit.resemblance import corrected_rate
 
 FITTED_SAMPLES = 50_000
 FITTED_NUMBERS = 1 << 24
@@ -56,7 +60,8 @@ class NoiseEstimate:
     """What was found of the noise, and how to read a model's probabilities in its light.
 
     Attributes:
-        rate: estimated share of wrong labels.
+        rate: estimated share of wrong labels; not quite the mean of the scores, see
+            :mod:`noiseproof.audit.resemblance`.
         transition: (K, K), rows = true class: the estimated probability of each given label.
         scale: S (K, K), by which log-probabilities are multiplied.
         shift: b (K,), which is added.
@@ -89,8 +94,9 @@ class NoiseEstimate:
 def estimate_noise(given: NDArray[np.integer], probabilities: NDArray[np.floating]) -> NoiseEstimate:
     """Estimate noise rate and transition matrix.
 
-    The estimate assumes that a label's being wrong depends on its class, not on the picture. People mislabel what
-    is hard to see more often than what is easy; of such noise it finds less than there is.
+    The transition matrix assumes that a label's being wrong depends on its class, not on the picture. People
+    mislabel what is hard to see more often than what is easy; of such noise it holds less than there is. The rate
+    allows for that where the pattern of the wrong labels hints at it.
 
     Args:
         given: labels (N,) as class indices.
@@ -118,7 +124,26 @@ def estimate_noise(given: NDArray[np.integer], probabilities: NDArray[np.floatin
     for rows in blocks(*probabilities.shape):
         posterior = fitted.posterior(given[rows], probabilities[rows])
         wrong += float((1 - posterior[np.arange(len(posterior)), given[rows]]).sum())
-    return NoiseEstimate(wrong / len(given), fitted.transition, fitted.scale, fitted.shift)
+    joint, overlap = _pairs_of_classes(fitted, given, probabilities, chosen)
+    rate = corrected_rate(wrong / len(given), joint, overlap)
+    return NoiseEstimate(rate, fitted.transition, fitted.scale, fitted.shift)
+
+
+def _pairs_of_classes(
+    fitted: NoiseEstimate,
+    given: NDArray[np.int64],
+    probabilities: NDArray[np.floating],
+    chosen: NDArray[np.int64],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Share of each (true, given) pair of classes, and how much the model hesitates between each two (K, K)."""
+    num_classes = probabilities.shape[1]
+    joint, overlap = np.zeros((num_classes, num_classes)), np.zeros((num_classes, num_classes))
+    for rows in blocks(len(chosen), num_classes):
+        labels, some = given[chosen[rows]], probabilities[chosen[rows]]
+        clean = fitted.clean_probabilities(some)
+        overlap += clean.T @ clean
+        np.add.at(joint.T, labels, fitted.posterior(labels, some))
+    return joint / len(chosen), overlap / len(chosen)
 
 
 def blocks(count: int, num_classes: int) -> Iterator[slice]:
