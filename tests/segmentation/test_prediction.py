@@ -75,6 +75,56 @@ def test_the_command_writes_masks_and_a_sheet(trained, tmp_path, monkeypatch):
     assert sheet.width > 3 * 180
 
 
+def bytes_below(place):
+    return {path: path.read_bytes() for path in place.rglob("*") if path.is_file()}
+
+
+PLACES_OF_PICTURES = (
+    ("new", "new"),
+    ("new", "./new/../new"),
+    ("new", "linked"),
+    ("new/a.png", "new"),
+    ("new/a.jpg", "new"),  # a.png lies there too, and is another picture
+    ("new", "hard"),
+    (".", "new"),  # new/sheet.png
+)
+
+
+def test_pictures_are_never_written_over(trained, tmp_path, monkeypatch):
+    folder, record = trained
+    work = tmp_path / "work"
+    for name in ("a.png", "a.jpg", "deep/b.png", "sheet.png"):
+        large_disc(work / "new" / name, 24, 20)
+    (work / "linked").symlink_to("new")
+    (work / "hard" / "deep").mkdir(parents=True)
+    (work / "hard" / "deep" / "b.png").hardlink_to(work / "new" / "deep" / "b.png")
+    monkeypatch.chdir(work)
+    before = bytes_below(work)
+    for pictures, out in PLACES_OF_PICTURES:
+        command = ["predict", record.id, pictures, "--out", out, "--folder", str(folder), "--device", "cpu"]
+        result = CliRunner().invoke(app, command)
+        assert result.exit_code == 2, (pictures, out)
+        assert "--out: " in result.stderr
+        assert "name another folder" in result.stderr
+        assert bytes_below(work) == before
+
+
+def test_the_picture_that_would_be_lost_is_named(tmp_path):
+    large_disc(tmp_path / "p.png", 8, 8)
+    with pytest.raises(ValueError, match=r"--out: would overwrite .*p\.png; name another folder"):
+        write_masks(iter(()), ("a", "b"), tmp_path / "p.png", tmp_path)
+
+
+def test_masks_are_not_written_into_a_folder_called_like_a_table(trained, tmp_path):
+    folder, record = trained
+    large_disc(tmp_path / "new" / "a.png", 24, 20)
+    command = ["predict", record.id, str(tmp_path / "new"), "--out", str(tmp_path / "out.csv")]
+    result = CliRunner().invoke(app, [*command, "--folder", str(folder), "--device", "cpu"])
+    assert result.exit_code == 2
+    assert "is a run on masks, which come as a folder of PNGs; name a folder" in result.stderr
+    assert not (tmp_path / "out.csv").exists()
+
+
 def test_predicted_masks_can_be_trained_on(trained, tmp_path):
     folder, record = trained
     model = load_trained(folder / record.id)

@@ -53,6 +53,16 @@ def rows_of(path):
         return list(csv.DictReader(file))
 
 
+def test_a_csv_is_never_written_over_a_picture(trained, tmp_path):
+    runs, folder = trained
+    picture = pictures_in(tmp_path / "photos")[0]
+    before = picture.read_bytes()
+    done = run("predict", folder.name, tmp_path / "photos", "--folder", runs, "--out", picture)
+    assert done.exit_code == 2
+    assert f"--out: would overwrite {picture}; name another file" in done.stderr
+    assert picture.read_bytes() == before
+
+
 def test_pictures_are_classified_into_a_csv(trained, tmp_path):
     runs, folder = trained
     done = run(

@@ -49,12 +49,17 @@ def predict(
         model = prediction.load_trained(_folder_of(run, folder), choose_device(device))
         paths = prediction.pictures_in(pictures)
         if model.task == "segmentation":
-            found = predict_masks.predict_masks(model, paths)
             folder_out = out or Path("predictions")
+            if folder_out.suffix.lower() == ".csv":
+                raise ValueError(
+                    f"--out: {run} is a run on masks, which come as a folder of PNGs; name a folder, got {out}"
+                )
+            found = predict_masks.predict_masks(model, paths)
             count, sheet = predict_masks.write_masks(found, model.class_names, pictures, folder_out)
         else:
-            rows = prediction.predict(model, paths, workers=workers)
             table = out or Path("predictions.csv")
+            predict_masks.refuse_to_overwrite(paths, [table], "name another file")
+            rows = prediction.predict(model, paths, workers=workers)
             count = prediction.write_predictions(rows, model.class_names, table)
     except (ValueError, OSError, LookupError, ImportError, RuntimeError) as error:
         fail(error)

@@ -13,7 +13,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from noiseproof.datasets.augment.normalize import normalize
 from noiseproof.datasets.decode import decode_rgb
-from noiseproof.training.predict import TrainedModel
+from noiseproof.training.predict import TrainedModel, pictures_in
 
 SHEET_NAME = "sheet.png"
 MOST_SHOWN = 24
@@ -49,27 +49,48 @@ def write_masks(
 ) -> tuple[int, Path]:
     """Write each mask as PNG and a sheet of the first pictures with their masks; returns how many, and the sheet.
 
-    Masks of two classes are written as 0 and 255, others as class indices; both is what ``folder:PATH`` reads.
+    Masks of two classes are written as 0 and 255, others as class indices; both is what ``folder:PATH`` reads. No
+    picture of ``place`` is ever written over: where one would be, that is an error before the first mask is found.
 
     Args:
-        found: pictures and masks.
+        found: pictures of ``place``, all or some, and their masks.
         class_names: of the network.
         place: the picture, or the folder below which the pictures lie; masks lie the same way below ``out``.
         out: the folder to write to.
     """
+    sheet = out / SHEET_NAME
+    targets = _targets(pictures_in(place), place, out)
+    refuse_to_overwrite(targets, [*targets.values(), sheet])
+    if out.exists() and out.samefile(place if place.is_dir() else place.parent):
+        raise ValueError(f"--out: {out} is the folder of the pictures; name another folder")
     out.mkdir(parents=True, exist_ok=True)
-    written: set[Path] = set()
+    count = 0
     shown: list[tuple[str, Image.Image]] = []
     for path, mask in found:
-        target = _target(path, place, out, written)
+        target = targets[path]
         target.parent.mkdir(parents=True, exist_ok=True)
         _save(Image.fromarray(mask * 255 if len(class_names) == 2 else mask), target)
-        written.add(target)
+        count += 1
         if len(shown) < MOST_SHOWN:
             shown.append((path.name, overlay(decode_rgb(path), mask)))
-    sheet = out / SHEET_NAME
     _save(_sheet(shown, class_names), sheet)
-    return len(written), sheet
+    return count, sheet
+
+
+def refuse_to_overwrite(
+    pictures: Iterable[Path], targets: Iterable[Path], advice: str = "name another folder"
+) -> None:
+    """Stop where a file to be written is one of the pictures, by whatever name or link."""
+    by_file = {_identity(picture): picture for picture in pictures if picture.exists()}
+    for target in targets:
+        if target.exists() and (picture := by_file.get(_identity(target))) is not None:
+            raise ValueError(f"--out: would overwrite {picture}; {advice}")
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    """The same of two paths if they are one file, as names alone do not tell: links, and letters of either case."""
+    facts = path.stat()
+    return facts.st_dev, facts.st_ino
 
 
 def overlay(picture: Image.Image, mask: Mask) -> Image.Image:
@@ -94,14 +115,18 @@ def _inner(inside: NDArray[np.bool_]) -> NDArray[np.bool_]:
     return inner
 
 
-def _target(path: Path, place: Path, out: Path, written: set[Path]) -> Path:
-    below = path.relative_to(place) if place.is_dir() else Path(path.name)
-    target = out / below.with_suffix(".png")
-    if (
-        target in written or target == out / SHEET_NAME
-    ):  # a.jpg and a.png, or a picture called as the sheet is
-        return out / below.with_name(f"{below.name}.png")
-    return target
+def _targets(pictures: Iterable[Path], place: Path, out: Path) -> dict[Path, Path]:
+    """Where the mask of each picture goes."""
+    targets: dict[Path, Path] = {}
+    taken = {out / SHEET_NAME}
+    for path in pictures:
+        below = path.relative_to(place) if place.is_dir() else Path(path.name)
+        target = out / below.with_suffix(".png")
+        if target in taken:  # a.jpg and a.png, or a picture called as the sheet is
+            target = out / below.with_name(f"{below.name}.png")
+        targets[path] = target
+        taken.add(target)
+    return targets
 
 
 def _save(image: Image.Image, target: Path) -> None:
