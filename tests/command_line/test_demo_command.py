@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """``noiseproof demo``: a table that people and programs read, and a page."""
 
+import html
 import re
 from pathlib import Path
 
 import pytest
+from tests.docs.commands import calls_in, trouble_with
 from typer.testing import CliRunner
 
-from noiseproof.command_line import app, demo
+from noiseproof.command_line import app, demo, demo_segmentation
 from noiseproof.losses import available
 from noiseproof.training import engine as engine_module
 from noiseproof.training import resolve
@@ -117,6 +119,44 @@ def test_a_stopped_demo_goes_on(run, monkeypatch):
 def test_help_ends_with_examples():
     text = CliRunner().invoke(app, ["demo", "--help"]).output
     assert text.rindex("Examples") > text.rindex("--folder")
+
+
+def commands_of(page):
+    """What a page shows to be typed."""
+    text = Path(page).read_text(encoding="utf-8")
+    shown = [html.unescape(each) for each in re.findall(r"<code>(noiseproof .*?)</code>", text)]
+    assert not [each for each in shown if "#" in each]  # a remark would be something that the command lacks
+    return [call for each in shown for call in calls_in(each, "noiseproof")]
+
+
+def test_commands_of_the_page_are_known(run):
+    assert run("--out", "page.html").exit_code == 0
+    whole, *runs = commands_of("page.html")
+    assert whole == ["demo", "--rate", "0.6", "--seed", "1", "--epochs", "1"]
+    assert len(runs) == len(demo.LOSSES)
+    assert not [trouble for call in (whole, *runs) if (trouble := trouble_with(call))]
+
+
+def test_commands_of_the_page_on_masks_repeat_its_runs(tmp_path, monkeypatch):
+    """Given to the command line again, each finds what it would train trained already."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("NOISEPROOF_RUNS", raising=False)
+    monkeypatch.setitem(demo_segmentation.SETTINGS, "model_options", {"base_width": 2})  # only smaller
+    monkeypatch.setitem(demo_segmentation.SETTINGS, "train_size", 32)
+    quick = ["--processes", "1", "--out", "page.html"]
+    said = ["demo", "segmentation", "--share", "0.5", "--strength", "0.7", "--seed", "3", "--epochs", "1"]
+    done = CliRunner().invoke(app, [*said, *quick])
+    assert done.exit_code == 0, done.output
+    with Store(Path("runs")) as store:
+        trained = {record.id: record.ended for record in store.runs()}
+    whole, *runs = commands_of("page.html")
+    assert whole == said
+    assert len(trained) == len(runs) == len(demo_segmentation.METHODS)
+    for call in {tuple(call) for call in (whole, *runs)}:
+        again = CliRunner().invoke(app, [*call, *quick])
+        assert again.exit_code == 0, again.output
+    with Store(Path("runs")) as store:
+        assert {record.id: record.ended for record in store.runs()} == trained
 
 
 @pytest.mark.slow

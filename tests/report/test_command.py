@@ -2,12 +2,16 @@
 """The command beside a run repeats it."""
 
 import shlex
+from dataclasses import replace
 
 import pytest
+from tests.results.making import gathered_of, grid_of
 from typer.testing import CliRunner
 
 from noiseproof.command_line import app
+from noiseproof.grids import Method
 from noiseproof.report.command import command_of
+from noiseproof.report.sections import anchors, run_rows
 from noiseproof.training import Config, resolve
 from noiseproof.training.plan import Choice
 
@@ -74,3 +78,26 @@ def test_the_command_repeats_the_run(config, monkeypatch, tmp_path):
 def test_what_has_no_flag_is_named_after_the_command():
     command = command_of(resolve("digits", momentum=0.5, model_options={"hidden": [8]}).as_data())
     assert command.endswith("# and in a recipe file: model_options = {'hidden': [8]}; momentum = 0.5")
+
+
+def rows_of(gathered, bench, command):
+    places = anchors([method.label for method in gathered.grid.methods], gathered.grid.noises)
+    letters = dict.fromkeys(range(len(gathered.results)), "A")
+    return [row.command for row in run_rows(gathered, places, letters, bench, command, None)]
+
+
+def test_what_has_no_flag_is_repeated_through_the_grid():
+    narrow = Method("narrow", "ce", {"model_options": {"hidden": [8]}})
+    gathered = gathered_of(grid_of((narrow, "ce"), seeds=(2,)))
+    assert rows_of(gathered, "noiseproof bench my.toml", "noiseproof bench my.toml") == [
+        "noiseproof bench my.toml --methods narrow --noise sym-0.6 --seeds 2",
+        "noiseproof train digits --epochs 4 --loss ce --noise sym-0.6 --seed 2",
+    ]
+    assert rows_of(gathered, None, "noiseproof demo")[0] == "noiseproof demo"
+
+
+def test_a_run_that_the_grid_would_train_otherwise_is_not_repeated_through_it():
+    narrow = grid_of((Method("narrow", "ce", {"model_options": {"hidden": [8]}}),), seeds=(2,))
+    gathered = replace(gathered_of(narrow), grid=grid_of((Method("narrow", "ce"),), seeds=(2,)))
+    (command,) = rows_of(gathered, "noiseproof bench my.toml", "noiseproof bench my.toml")
+    assert command.endswith("# and in a recipe file: model_options = {'hidden': [8]}")

@@ -63,7 +63,7 @@ def demo_segmentation(
         fail(error)
     typer.echo(f"\n{table(records)}")
     try:
-        _write_page(grid, folder, out)
+        _write_page(grid, folder, out, command(share, strength, seed, epochs))
     except OSError as error:
         fail(f"cannot write the page: {error}")
     typer.echo(f"\nPage: {out}")
@@ -84,6 +84,12 @@ def demo_grid(share: float, strength: float, seed: int, epochs: int | None) -> "
         seeds=(seed,),
         settings=settings,
     )
+
+
+def command(share: float, strength: float, seed: int, epochs: int | None) -> str:
+    """What repeats the demo."""
+    words = f"noiseproof demo segmentation --share {share:g} --strength {strength:g} --seed {seed}"
+    return words + (f" --epochs {epochs}" if epochs is not None else "")
 
 
 def table(records: "Sequence[RunRecord]") -> str:
@@ -114,8 +120,8 @@ def _percent(share: float | None) -> str:
     return "–" if share is None else f"{share:.1f}"
 
 
-def _write_page(grid: "Grid", folder: Path, out: Path) -> None:
+def _write_page(grid: "Grid", folder: Path, out: Path, repeats: str) -> None:
     from noiseproof.report import write_report
     from noiseproof.results import gather
 
-    write_report(gather(grid, folder=folder), out)
+    write_report(gather(grid, folder=folder), out, command=repeats)

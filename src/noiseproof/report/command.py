@@ -29,15 +29,12 @@ def command_of(config: Mapping[str, Any]) -> str:
     """
     usual = _usual(config)
     words = ["noiseproof", "train", str(config["dataset"])]
-    in_a_file = []
     for name, value in config.items():
-        if name in ("dataset", "device", "workers", "evaluate_every", "loss_parameters"):
+        if name in ("dataset", "device", "workers", "evaluate_every", "loss_parameters", "inputs"):
             continue
-        if name not in ALWAYS and value == usual.get(name):
+        if name in WITHOUT_A_FLAG or (name not in ALWAYS and value == usual.get(name)):
             continue
-        if name in WITHOUT_A_FLAG:
-            in_a_file.append(f"{name} = {value}")
-        elif name in SWITCHES:
+        if name in SWITCHES:
             words += [_flag(name)] if value else []
         elif value is not None:
             words += [_flag(name), str(value)]
@@ -45,7 +42,22 @@ def command_of(config: Mapping[str, Any]) -> str:
         if usual.get("loss_parameters", {}).get(name) != value:
             words += ["--set", f"{name}={value}"]
     command = shlex.join(words)
+    in_a_file = [f"{name} = {config[name]}" for name in _without_a_flag(config, usual)]
     return f"{command}  # and in a recipe file: {'; '.join(in_a_file)}" if in_a_file else command
+
+
+def needs_a_file(config: Mapping[str, Any]) -> bool:
+    """Whether flags alone cannot repeat a run.
+
+    >>> from noiseproof.training import resolve
+    >>> needs_a_file(resolve("digits", seed=7).as_data()), needs_a_file(resolve("digits", momentum=0.5).as_data())
+    (False, True)
+    """
+    return bool(_without_a_flag(config, _usual(config)))
+
+
+def _without_a_flag(config: Mapping[str, Any], usual: Mapping[str, Any]) -> list[str]:
+    return [name for name in config if name in WITHOUT_A_FLAG and config[name] != usual.get(name)]
 
 
 def _usual(config: Mapping[str, Any]) -> dict[str, Any]:

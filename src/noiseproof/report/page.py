@@ -34,16 +34,16 @@ def write_report(
         title: heading; the grid's title by default.
         introduction: a sentence or two below it.
         grid_argument: how the user names the grid in commands; its name by default.
-        command: what repeats all of it; ``noiseproof bench GRID`` by default.
+        command: what repeats all of it, where that is not ``noiseproof bench GRID``.
         price_per_hour: what an hour of the machine costs, to state each run's cost.
     """
     if not gathered.results:
         raise ValueError("results: expected at least one finished run to report on, got none")
     if price_per_hour is not None and not price_per_hour >= 0:
         raise ValueError(f"price_per_hour: expected a number from 0, got {price_per_hour!r}")
-    bench = f"noiseproof bench {shlex.quote(grid_argument or gathered.grid.name)}"
+    bench = None if command else f"noiseproof bench {shlex.quote(grid_argument or gathered.grid.name)}"
     text = _render(
-        gathered, title or gathered.grid.title, introduction, bench, command or bench, price_per_hour
+        gathered, title or gathered.grid.title, introduction, bench, command or bench or "", price_per_hour
     )
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
@@ -58,7 +58,7 @@ def _render(
     gathered: Gathered,
     title: str,
     introduction: str,
-    bench: str,
+    bench: str | None,
     command: str,
     price_per_hour: float | None,
 ) -> str:
@@ -67,7 +67,7 @@ def _render(
     table = table_of(gathered)
     places = anchors(table.methods, table.noises)
     machines, letters = machines_of(gathered.results)
-    rows = run_rows(gathered, places, letters, bench, price_per_hour)
+    rows = run_rows(gathered, places, letters, bench, command, price_per_hour)
     seconds = sum(result.seconds or 0.0 for result in gathered.results)
     reference = table.reference() if len(table.methods) > 1 else None
     comparisons = table.comparisons(reference) if reference else {}

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from noiseproof.report.command import command_of
+from noiseproof.report.command import command_of, needs_a_file
 from noiseproof.results import Gathered, Result
 
 NOT_SETTINGS = ("dataset", "noise", "seed", "device", "workers", "compile", "evaluate_every")
@@ -191,11 +191,22 @@ def run_rows(
     gathered: Gathered,
     places: Mapping[tuple[str, str], str],
     letters: Mapping[int, str],
-    bench: str,
+    bench: str | None,
+    command: str,
     price_per_hour: float | None,
 ) -> list[RunRow]:
-    """Return one row a run; the first of each cell carries its anchor."""
+    """Return one row a run; the first of each cell carries its anchor.
+
+    Args:
+        gathered: the runs.
+        places: anchors of the table's cells.
+        letters: machine of each run.
+        bench: what trains the grid, and with ``--methods`` and so on a part of it; None where no grid file has it.
+        command: what repeats all of it.
+        price_per_hour: what an hour costs.
+    """
     rows, seen = [], set()
+    cells = {cell.config.hash for cell in gathered.grid.cells()}
     for place, result in enumerate(gathered.results):
         key = result.method, result.noise
         seconds = result.seconds
@@ -216,7 +227,7 @@ def run_rows(
                 machine=letters[place],
                 hash=result.config_hash,
                 variant=result.variant or "",
-                command=_command(gathered, result, bench),
+                command=_command(result, result.config_hash in cells, bench, command),
             )
         )
         seen.add(key)
@@ -228,10 +239,12 @@ def cost(seconds: float, price_per_hour: float) -> float:
     return seconds / SECONDS_PER_HOUR * price_per_hour
 
 
-def _command(gathered: Gathered, result: Result, bench: str) -> str:
-    """The command that repeats a run: by its own config, or through the grid where that is not on record."""
-    if result.config:
+def _command(result: Result, is_cell: bool, bench: str | None, command: str) -> str:
+    """The command that repeats a run: by its own config, or through the grid where flags cannot say all of that."""
+    if result.config and not (is_cell and needs_a_file(result.config)):
         return command_of(result.config)
+    if bench is None:
+        return command
     words = ["--methods", result.method, "--noise", result.noise, "--seeds", str(result.seed)]
     return f"{bench} {shlex.join(words)}"
 
