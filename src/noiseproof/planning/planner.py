@@ -51,9 +51,10 @@ class Plan:
 
     def config(self) -> "Config":
         """The config of a run of this plan."""
-        from noiseproof.training.config import Config
+        from noiseproof.training.config import Config, inputs_of
 
-        return Config(dataset=self.facts.name, **self.values)
+        name = self.facts.name
+        return Config(dataset=name, **self.values, inputs=inputs_of(name, self.values.get("weights")))
 
     def as_toml(self) -> str:
         """The plan as a recipe for ``noiseproof train DATA --recipe FILE``, with reasons as comments."""

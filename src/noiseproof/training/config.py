@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from noiseproof.datasets import registry
+from noiseproof.datasets.identity import identity_of, identity_of_file
 from noiseproof.losses import checks, create, published_recipe, record
 from noiseproof.losses.recipes import RECIPE_NAMES
 from noiseproof.noise import parse_name
@@ -78,6 +79,8 @@ class Config:
         device: ``"auto"``, ``"cpu"``, ``"cuda"``, ``"cuda:1"``, …
         workers: processes that decode image files.
         evaluate_every: epochs between tests; the last epoch is always tested.
+        inputs: digest of what is only named above, the user's own data and weights. :func:`resolve` fills it, so
+            that a run on corrected labels is another run.
     """
 
     dataset: str
@@ -113,6 +116,7 @@ class Config:
     device: str = "auto"
     workers: int = 2
     evaluate_every: int = 1
+    inputs: str | None = None
 
     def __post_init__(self) -> None:
         self._check_kinds()
@@ -228,6 +232,8 @@ class Config:
             k: list(v) if isinstance(v, tuple) else v for k, v in self.model_options.items()
         }
         data["schedule_milestones"] = list(self.schedule_milestones)
+        if self.inputs is None:
+            del data["inputs"]
         return data
 
     @property
@@ -366,6 +372,7 @@ def resolve(dataset: str, *, recipe: str | None = None, **given: Any) -> Config:
         "loss_parameters": parameters,
         "dataset": dataset,
     }
+    values["inputs"] = inputs_of(dataset, values.get("weights"))
     missing = [name for name in ("model", "epochs", "learning_rate") if name not in values]
     if missing:
         if ":" not in dataset:
@@ -375,6 +382,14 @@ def resolve(dataset: str, *, recipe: str | None = None, **given: Any) -> Config:
             f"{', '.join(recipe_names())}"
         )
     return Config(**values)
+
+
+def inputs_of(dataset: str, weights: str | None) -> str | None:
+    """Digest of the user's own data and weights as they are now; ``None`` where a config names neither."""
+    digests = [identity_of(dataset)]
+    if weights is not None and Path(weights).is_file():
+        digests.append(identity_of_file(Path(weights)))
+    return "-".join(each for each in digests if each) or None
 
 
 def _for_loss(values: Mapping[str, Any], loss: str) -> dict[str, Any]:

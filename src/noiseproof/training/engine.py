@@ -17,7 +17,7 @@ import torch
 from noiseproof.training import progress, ranks
 from noiseproof.training.books import Books
 from noiseproof.training.captured import SideBySide, can_capture
-from noiseproof.training.config import Config
+from noiseproof.training.config import Config, inputs_of
 from noiseproof.training.data import TrainingData, load_data
 from noiseproof.training.environment import choose_device
 from noiseproof.training.gpu_memory import free_up, is_out_of_memory
@@ -103,7 +103,9 @@ def train_pack(
                 device.type == "cuda"
             ):  # streams and graphs are made on the current device, whatever the tensors'
                 stack.enter_context(torch.cuda.device(device))
-            data = data or load_data(waiting[0], device)
+            if data is None:
+                _check_inputs(waiting)
+                data = load_data(waiting[0], device)
             interruption = stack.enter_context(Interruption())
             stack.enter_context(_gpu_arithmetic(configs[0].precision == "tf32"))
             shown = stack.enter_context(progress.shown(quiet or not ranks.is_first()))
@@ -117,6 +119,17 @@ def train_pack(
                 raise next(iter(books.failed.values()))
         ranks.wait()
         return [_record_of(config, store) for config in configs]
+
+
+def _check_inputs(configs: Sequence[Config]) -> None:
+    """Refuse to go on with a run whose data or weights are no longer those that it was begun with."""
+    for config in configs:
+        if config.inputs is not None and config.inputs != inputs_of(config.dataset, config.weights):
+            files = config.dataset + (f" or {config.weights}" if config.weights else "")
+            raise ValueError(
+                f"{config.run_id}: {files} has changed since this run was begun, so it cannot go on. Put the files "
+                "back, or give the command that began it again: it begins a new run"
+            )
 
 
 def _record_of(config: Config, store: Store) -> RunRecord:

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a config only names, the user's own data and weights, decides which run it is."""
+
+import csv
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from tests.stopping import StopAfter
+
+from noiseproof.datasets.identity import identity_of
+from noiseproof.training import engine, resolve, train
+from noiseproof.training.interruption import Interrupted
+
+SETTINGS = {"model": "mlp", "epochs": 2, "learning_rate": 0.05, "batch_size": 8, "loss": "ce"}
+
+
+@pytest.fixture
+def photos(tmp_path):
+    """A folder of two classes, twelve pictures each."""
+    random = np.random.default_rng(0)
+    for name in ("cat", "dog"):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        for i in range(12):
+            pixels = random.integers(0, 256, (8, 8, 3), dtype=np.uint8)
+            Image.fromarray(pixels).save(tmp_path / "photos" / name / f"{i}.png")
+    return tmp_path / "photos"
+
+
+def config_of(name, **more):
+    return resolve(str(name), image_size=8, **SETTINGS | more)
+
+
+def test_a_corrected_label_makes_another_run(photos, tmp_path):
+    before = config_of(f"folder:{photos}")
+    first = train(before, folder=tmp_path / "runs", quiet=True)
+    assert config_of(f"folder:{photos}").hash == before.hash
+    (photos / "cat" / "3.png").rename(photos / "dog" / "was-a-cat.png")
+    after = config_of(f"folder:{photos}")
+    assert after.run_id != before.run_id
+    second = train(after, folder=tmp_path / "runs", quiet=True)
+    assert (first.id, second.id) == (before.run_id, after.run_id)
+    assert second.status == "finished"
+
+
+def test_another_folder_of_the_same_name_is_another_run(photos, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    before = config_of("folder:photos")
+    (tmp_path / "elsewhere").mkdir()
+    shutil.copytree(photos, tmp_path / "elsewhere" / "photos")
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert config_of("folder:photos").hash == before.hash  # a copy is the same data
+    shutil.rmtree(tmp_path / "elsewhere" / "photos" / "dog")
+    assert config_of("folder:photos").hash != before.hash
+
+
+def test_a_corrected_line_of_a_csv_file_makes_another_run(photos):
+    file = photos / "labels.csv"
+    rows = [[f"{name}/{i}.png", name] for name in ("cat", "dog") for i in range(12)]
+
+    def write():
+        with file.open("w", newline="") as out:
+            csv.writer(out).writerows([["path", "label"], *rows])
+        return config_of(f"csv:{file}").hash
+
+    first = write()
+    assert write() == first
+    rows[5][1] = "dog"
+    assert write() != first
+
+
+def test_other_weights_in_the_same_file_make_another_run(tmp_path):
+    file = tmp_path / "start.pt"
+    hashes = set()
+    for value in (0.0, 1.0):
+        torch.save({"weight": torch.full((3,), value)}, file)
+        hashes.add(resolve("digits", weights=str(file)).hash)
+    assert len(hashes) == 2
+
+
+def test_a_stopped_run_does_not_go_on_with_other_data(photos, tmp_path, monkeypatch):
+    config = config_of(f"folder:{photos}")
+    with monkeypatch.context() as patch:
+        patch.setattr(engine, "Interruption", lambda: StopAfter(4))
+        with pytest.raises(Interrupted):
+            train(config, folder=tmp_path / "runs", quiet=True)
+    (photos / "cat" / "3.png").rename(photos / "dog" / "was-a-cat.png")
+    with pytest.raises(ValueError, match="has changed since this run was begun"):
+        train(config, folder=tmp_path / "runs", quiet=True)
+    (photos / "dog" / "was-a-cat.png").rename(photos / "cat" / "3.png")
+    assert train(config, folder=tmp_path / "runs", quiet=True).status == "finished"
+
+
+def test_runs_on_sets_of_the_package_keep_their_names():
+    """As recorded in results/ before configs knew their inputs."""
+    config = resolve("cifar10", loss="anl-ce", noise="sym-0.8", precision="bf16", seed=1)
+    assert config.hash == "b303e243ebfb9990"
+    assert "inputs" not in config.as_data()
+
+
+def test_what_is_not_there_has_no_identity(tmp_path):
+    (tmp_path / "bad.csv").write_bytes(b"path,label\n\xff\xfe,x\n")
+    for name in ("cifar10", f"folder:{tmp_path}/none", f"csv:{tmp_path}/none.csv", f"csv:{tmp_path}/bad.csv"):
+        assert identity_of(name) is None
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one" / "a.png").write_bytes(b"12")
+    before = identity_of(f"folder:{tmp_path}/one")
+    (tmp_path / "one" / ".hidden").write_bytes(b"12")
+    assert identity_of(f"folder:{tmp_path}/one") == before == identity_of(f"tuning:folder:{tmp_path}/one")
+    (tmp_path / "one" / "a.png").write_bytes(b"123")
+    assert identity_of(f"folder:{tmp_path}/one") != before
