@@ -57,7 +57,7 @@ def rows_of(path):
 
 def test_suspects_stand_worst_first_and_no_cell_is_a_formula(tmp_path):
     data = named_data()
-    assert write_suspects(found_in(data), data, tmp_path / "suspects.csv") == 1
+    assert write_suspects(found_in(data), data, tmp_path / "suspects.csv") == (1, 0)
     (row,) = rows_of(tmp_path / "suspects.csv")
     assert list(row) == ["index", "path", "given", "suggested", "score", "decision"]
     assert (row["index"], row["given"], row["suggested"], row["score"]) == (

@@ -90,6 +90,23 @@ def apply_review(data: LabeledData, reviewed: Path) -> Corrected:
     return Corrected(labels, kept, changed, confirmed, len(dropped), undecided)
 
 
+def earlier_decisions(data: LabeledData, reviewed: Path) -> dict[int, str]:
+    """Decisions, as they stand in a file, on samples that still have the label they were made for.
+
+    Raises:
+        BadFileError: it is no file of suspects.
+    """
+    found = {}
+    for line, row in _rows(reviewed):
+        index = _index(reviewed, line, row["index"], max(len(data), 1 << 62))
+        same = index < len(data) and original_text(row["given"]) == data.class_names[data.labels[index]]
+        if data.paths is not None:
+            same = same and original_text(row.get("path", "")) == str(data.paths[index])
+        if same and row["decision"].strip():
+            found[index] = row["decision"].strip()
+    return found
+
+
 def _rows(path: Path) -> list[tuple[int, dict[str, str]]]:
     if not path.is_file():
         raise BadFileError(path, "a reviewed suspects.csv", "nothing")

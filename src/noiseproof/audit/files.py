@@ -12,8 +12,9 @@ from typing import Any, BinaryIO, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
+from noiseproof.audit.corrections import earlier_decisions
 from noiseproof.audit.scores import LabelAudit
-from noiseproof.datasets import LabeledData
+from noiseproof.datasets import BadFileError, LabeledData
 from noiseproof.spreadsheet import safe_cell
 
 SUSPECTS = "suspects.csv"
@@ -50,15 +51,23 @@ def replacing_bytes(path: Path) -> Iterator[BinaryIO]:
         temporary.unlink(missing_ok=True)
 
 
-def write_suspects(found: LabelAudit, data: LabeledData, path: Path) -> int:
-    """Write every suspect label, the worst first, with an empty column for a decision; returns how many."""
+def write_suspects(found: LabelAudit, data: LabeledData, path: Path) -> tuple[int, int]:
+    """Write every suspect label, the worst first, with a column for a decision.
+
+    Decisions that were written into an earlier file at ``path`` stay, also on samples that are suspect no more; a
+    file there that cannot be read is kept beside it as ``NAME.earlier``.
+
+    Returns:
+        how many are suspect, and how many have a decision.
+    """
     names = data.class_names
     order = found.worst_first
+    decisions = _decisions_at(path, data)
     with replacing(path) as file:
         writer = csv.writer(file)
         writer.writerow(SUSPECT_COLUMNS)
-        suspects = order[found.suspect[order]]
-        for index in suspects.tolist():
+        suspects = order[found.suspect[order]].tolist()
+        for index in [*suspects, *sorted(set(decisions).difference(suspects))]:
             writer.writerow(
                 [
                     index,
@@ -66,10 +75,20 @@ def write_suspects(found: LabelAudit, data: LabeledData, path: Path) -> int:
                     safe_cell(names[found.given[index]]),
                     safe_cell(names[found.suggested[index]]),
                     f"{found.scores[index]:.4f}",
-                    "",
+                    safe_cell(decisions.get(index, "")),
                 ]
             )
-    return len(suspects)
+    return len(suspects), len(decisions)
+
+
+def _decisions_at(path: Path, data: LabeledData) -> dict[int, str]:
+    if not path.exists():
+        return {}
+    try:
+        return earlier_decisions(data, path)
+    except BadFileError:
+        path.replace(path.with_name(f"{path.name}.earlier"))
+        return {}
 
 
 def write_labels(
@@ -78,20 +97,32 @@ def write_labels(
     path: Path,
     *,
     kept: Iterable[int] | None = None,
+    others: Sequence[LabeledData] = (),
 ) -> None:
-    """Write a label for every sample that is kept: with paths as ``csv:FILE`` reads them, else with indices."""
+    """Write a label for every sample that is kept: with paths as ``csv:FILE`` reads them, else with indices.
+
+    Args:
+        data: the samples, with their given labels.
+        labels: their new ones.
+        path: of the file.
+        kept: indices of samples that are written; all by default.
+        others: further splits, whose labels stay: who trains on the file tests on what was there to test on.
+    """
     with replacing(path) as file:
         writer = csv.writer(file)
-        writer.writerow(["path" if data.paths is not None else "index", "label", "given"])
+        where = "path" if data.paths is not None else "index"
+        writer.writerow([where, "label", "given", *(["split"] if others else [])])
         for index in range(len(data)) if kept is None else kept:
-            where = str(index) if data.paths is None else _from(path.parent, data.paths[index])
-            writer.writerow(
-                [
-                    where,
-                    safe_cell(data.class_names[labels[index]]),
-                    safe_cell(data.class_names[data.labels[index]]),
-                ]
-            )
+            writer.writerow(_label_row(data, index, int(labels[index]), path.parent, bool(others)))
+        for other in others:
+            for index, label in enumerate(other.labels.tolist()):
+                writer.writerow(_label_row(other, index, label, path.parent, with_split=True))
+
+
+def _label_row(data: LabeledData, index: int, label: int, folder: Path, with_split: bool) -> list[str]:
+    where = str(index) if data.paths is None else _from(folder, data.paths[index])
+    names = [safe_cell(data.class_names[each]) for each in (label, data.labels[index])]
+    return [where, *names, *([data.split] if with_split else [])]
 
 
 def _from(folder: Path, path: Path) -> str:

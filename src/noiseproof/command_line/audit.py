@@ -2,7 +2,7 @@
 """``noiseproof audit``: find wrong labels, look through the worst, hand decisions back."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -92,7 +92,7 @@ def audit(
     try:
         data = datasets.load(dataset)
         if apply is not None:
-            _apply(data, apply, out)
+            _apply(data, dataset, apply, out)
             return
         found = _found(data, dataset, out, method, device, probabilities, options)
         _write(found, data, dataset, out, shown)
@@ -178,8 +178,8 @@ def _write(found: "PictureAudit", data: "LabeledData", dataset: str, out: Path, 
     facts: dict[str, Any] = {"method": found.method, "source": dataset}
     if found.config is not None:
         facts["config"] = found.config.as_data()
-    suspects = files.write_suspects(labels, data, out / files.SUSPECTS)
-    files.write_labels(data, labels.cleaned, out / files.CLEANED)
+    suspects, decided = files.write_suspects(labels, data, out / files.SUSPECTS)
+    files.write_labels(data, labels.cleaned, out / files.CLEANED, others=_other_splits(data, dataset))
     files.write_summary(labels, data, out / files.SUMMARY, facts)
     with files.replacing_bytes(out / files.PROBABILITIES) as file:
         np.save(file, np.asarray(found.probabilities))
@@ -198,16 +198,30 @@ def _write(found: "PictureAudit", data: "LabeledData", dataset: str, out: Path, 
         f"Look through the {on_sheet} worst: {out / sheet.SHEET}\n"
         f"All suspects: {out / files.SUSPECTS}; labels with every suggestion taken, unseen: "
         f"{out / files.CLEANED}\n"
-        f"Hand back what you decided: noiseproof audit {dataset} --out {out} --apply reviewed.csv"
+        + (f"Decisions that stood in it: {decided}, all kept.\n" if decided else "")
+        + f"Hand back what you decided: noiseproof audit {dataset} --out {out} --apply reviewed.csv"
     )
 
 
-def _apply(data: "LabeledData", reviewed: Path, out: Path) -> None:
+def _other_splits(data: "LabeledData", dataset: str) -> list["LabeledData"]:
+    """What else a folder or a file holds to test on, which belongs to its corrected labels too."""
+    from noiseproof import datasets
+
+    found = []
+    for split in ("test", "validation"):
+        if data.paths is not None:
+            with suppress(datasets.NoSuchSplitError):
+                found.append(datasets.load(dataset, split=split))
+    return [each for each in found if each.paths is not None]
+
+
+def _apply(data: "LabeledData", dataset: str, reviewed: Path, out: Path) -> None:
     from noiseproof.audit import apply_review, files
 
     made = apply_review(data, reviewed)
     path = out / files.CORRECTED
-    files.write_labels(data, made.labels, path, kept=made.kept.tolist())
+    others = _other_splits(data, dataset)
+    files.write_labels(data, made.labels, path, kept=made.kept.tolist(), others=others)
     typer.echo(
         f"{made.changed} labels changed, {made.confirmed} confirmed, {made.dropped} samples dropped, "
         f"{made.undecided} rows without a decision: {path}"

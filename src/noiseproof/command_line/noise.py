@@ -158,7 +158,7 @@ def noise(
             _draw(noisy, data, outside, target)
             typer.echo(f"drawn     {target}")
     except (DataError, ValueError, TypeError, OSError) as error:
-        fail(str(error))
+        fail(error)
 
 
 def _made(data: "LabeledData", kind: str, choices: Choices) -> "NoisyLabels | NoisyMasks":

@@ -28,6 +28,7 @@ from noiseproof.datasets import tuning  # noqa: F401
 from noiseproof.datasets.errors import (
     BadFileError,
     DataError,
+    NoSuchSplitError,
     NotInCacheError,
     UnavailableError,
     UnknownDataError,
@@ -50,6 +51,7 @@ __all__ = [
     "DataError",
     "HumanLabels",
     "LabeledData",
+    "NoSuchSplitError",
     "NotInCacheError",
     "PrefixSource",
     "Source",

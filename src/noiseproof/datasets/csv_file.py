@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from noiseproof.datasets.decode import IMAGE_SUFFIXES
-from noiseproof.datasets.errors import BadFileError, DataError
+from noiseproof.datasets.errors import BadFileError, DataError, NoSuchSplitError
 from noiseproof.datasets.labeled_data import SPLITS, LabeledData
 from noiseproof.datasets.registry import PrefixSource, register_prefix
 
@@ -42,7 +42,7 @@ def read(path: Path, split: str) -> LabeledData:
     kept = [(file, index_of[label]) for file, label, its_split in rows if its_split == split]
     if not kept:
         found = ", ".join(sorted({its_split for _, _, its_split in rows}))
-        raise DataError(f"csv:{path}: expected rows of the {split} split, found only {found}")
+        raise NoSuchSplitError(f"csv:{path}: expected rows of the {split} split, found only {found}")
     return LabeledData(
         name=f"csv:{path.name}",
         split=split,

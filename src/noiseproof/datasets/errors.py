@@ -12,6 +12,10 @@ class UnknownDataError(DataError, LookupError):
     """A name that no registered source carries."""
 
 
+class NoSuchSplitError(DataError):
+    """The set is there and sound, but has no such split."""
+
+
 class NotInCacheError(DataError, FileNotFoundError):
     """The set is known but has not been fetched or read in yet."""
 

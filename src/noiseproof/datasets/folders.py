@@ -14,7 +14,8 @@ Segmentation, again with or without split folders::
     PATH/images/1.jpg, PATH/masks/1.png, ...      (or 1_mask.png, 1_segmentation.png)
     PATH/classes.txt                              optional: one class a line
 
-Masks hold a class index a pixel, or 0 and 255. All pictures must have one size, which arrays need.
+Masks hold a class index a pixel, or 0 and 255. Beside class indices, 255 marks pixels without a label. All pictures
+must have one size, which arrays need.
 """
 
 from collections.abc import Iterator
@@ -24,11 +25,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseproof.datasets.decode import IMAGE_SUFFIXES, decode_mask, decode_rgb
-from noiseproof.datasets.errors import BadFileError, DataError
+from noiseproof.datasets.errors import BadFileError, DataError, NoSuchSplitError
 from noiseproof.datasets.labeled_data import SPLITS, LabeledData
 from noiseproof.datasets.registry import PrefixSource, register_prefix
 
 SPLIT_FOLDERS = {"train": ("train",), "test": ("test",), "validation": ("validation", "val", "valid")}
+
+VOID = 255
+"""Level of pixels without a label, where masks hold class indices; it stays in the masks as it is."""
+
+MOST_UNNAMED_CLASSES = 64
+TRAINING_MASKS_LOOKED_AT = 32
 
 _MASK_ENDINGS = ("", "_mask", "_segmentation")
 _NOT_PICTURES = frozenset({"thumbs.db", "desktop.ini"})
@@ -57,10 +64,12 @@ def _split_folder(path: Path, split: str) -> Path:
     if "train" in present or len(present) > 1:
         if split not in present:
             names = " or ".join(f"{name}/" for name in SPLIT_FOLDERS[split])
-            raise DataError(f"folder:{path}: expected a folder {names} for the {split} split, found none")
+            raise NoSuchSplitError(
+                f"folder:{path}: expected a folder {names} for the {split} split, found none"
+            )
         return present[split]
     if split != "train":
-        raise DataError(
+        raise NoSuchSplitError(
             f"folder:{path}: has no split folders, so all of it is training data; "
             f"put it into {path.name}/train/ and the {split} data into {path.name}/{SPLIT_FOLDERS[split][0]}/"
         )

@@ -16,6 +16,7 @@ from noiseproof.datasets.augment import Recipe, recipe_for
 from noiseproof.datasets.augment.mirror import RandomMirror
 from noiseproof.datasets.augment.normalize import IMAGENET_MEAN, IMAGENET_STD
 from noiseproof.datasets.decode import Fit, RandomWindow, Squash
+from noiseproof.datasets.folders import VOID
 from noiseproof.datasets.loader import StreamingLoader
 from noiseproof.noise import NoisyLabels
 from noiseproof.noise.masks import KINDS
@@ -54,6 +55,7 @@ class TrainingData:
         recipe: how images are augmented and normalised.
         device: where it all happens.
         held_out: whether ``test`` was split off from the training data, so that its labels may be wrong too.
+        has_void: whether some pixels of the masks have no label: they hold 255, which is no class.
         given: labels already drawn, by noise and its seed: runs of a pack that share both share them.
     """
 
@@ -66,6 +68,7 @@ class TrainingData:
     recipe: Recipe
     device: torch.device
     held_out: bool = False
+    has_void: bool = False
     given: "dict[tuple[str, int], GivenLabels]" = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -113,7 +116,7 @@ def load_data(config: Config, device: torch.device) -> TrainingData:
     held_out = False
     try:
         test = datasets.load(config.dataset, split="test")
-    except datasets.DataError:
+    except datasets.NoSuchSplitError:  # a split that is there and broken is told, not replaced
         if not config.dataset.startswith(("folder:", "csv:")):
             raise
         if round(HELD_OUT_SHARE * len(train)) < 1:
@@ -141,7 +144,10 @@ def load_data(config: Config, device: torch.device) -> TrainingData:
             f"{RESIDENT_SHARE:.0%} of what is free; make them smaller or use fewer (train_size)"
         )
     labels = torch.from_numpy(test.labels if test.masks is None else test.masks.copy()).to(device)
-    return TrainingData(config.dataset, train, test, images, test_images, labels, recipe, device, held_out)
+    has_void = any(each.masks is not None and each.masks.max() >= each.num_classes for each in (train, test))
+    return TrainingData(
+        config.dataset, train, test, images, test_images, labels, recipe, device, held_out, has_void
+    )
 
 
 def of_given_labels(config: Config, train: LabeledData, device: torch.device) -> TrainingData:
@@ -228,11 +234,15 @@ def _give_masks(config: Config, data: TrainingData) -> GivenLabels:
     noisy, clean = draw_mask_noise(config, data.train), data.train.masks
     assert clean is not None
     given = clean if noisy is None else noisy.masks
+    labelled = clean.size
+    if data.has_void:
+        void = clean == VOID
+        given, labelled = np.where(void, clean, given), clean.size - np.count_nonzero(void)
     flipped = given != clean
     summary: dict[str, Any] = {
         "name": config.noise,
         "realised_rate": 0.0,
-        "wrong_pixels": float(flipped.mean()),
+        "wrong_pixels": np.count_nonzero(flipped) / max(1, labelled),
     }
     if noisy is not None:
         counts = np.bincount(noisy.kinds, minlength=len(KINDS)).tolist()
@@ -384,6 +394,6 @@ def test_batches(data: TrainingData, size: int, workers: int) -> Iterator[tuple[
 
 
 def label_marginals(labels: Tensor, num_classes: int) -> list[float]:
-    """Share of each class among the labels."""
-    counts: NDArray[np.int64] = np.bincount(labels.flatten().cpu().numpy(), minlength=num_classes)
-    return [round(float(share), 5) for share in counts / max(1, labels.numel())]
+    """Share of each class among the labels; void pixels, whose label is no class, are none of them."""
+    counts = np.bincount(labels.flatten().cpu().numpy(), minlength=num_classes)[:num_classes]
+    return [round(float(share), 5) for share in counts / max(1, counts.sum())]
