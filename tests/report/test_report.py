@@ -210,6 +210,95 @@ def test_settings_that_depend_on_the_noise_say_so(tmp_path):
     assert re.search(r"0\.01 \(sym-0\.2\); 0\.02 \(asym-0\.4\)", text)
 
 
+KINDS = {"kept": 30, "erode": 19, "dilate": 22, "affine": 29}
+
+
+def of_masks(noises=("masks-0.7-0.7",), seeds=(1, 2), **facts):
+    """Results of segmentation, made up, with the noise facts that such runs record."""
+    grid = grid_of(("ce", "t-loss", "anl-ce"), noises, seeds, dataset="blobs")
+    made = gathered_of(grid, lambda cell: 60.0 + cell.seed + 3 * (cell.method.loss == "anl-ce"))
+    results = []
+    for result in made.results:
+        own = {"kind": "masks", "seed": result.seed, "wrong_pixels": 0.05 + result.seed / 100, "kinds": KINDS}
+        results.append(replace(result, metric="test_dice", noise_facts=own | facts))
+    return replace(made, results=tuple(results))
+
+
+def section(html, key):
+    return Reader(re.search(rf'<section id="{key}">.*?</section>', html, re.S)[0])
+
+
+def test_a_page_on_masks_speaks_of_dice_and_masks(tmp_path):
+    html = page_of(tmp_path, of_masks())
+    assert "Dice by epoch" in Reader(html).text
+    curves = section(html, "curves").text
+    for words in ("test Dice", "training, right pixels", "training, wrong pixels", "the given masks"):
+        assert words in curves
+    assert "Points of Dice." in section(html, "comparison").text
+    runs = section(html, "runs").text
+    assert "right pixels wrong pixels wrong masks" in runs
+    assert "Dice pooled over the test set, mean over the last ten epochs, in percent" in runs
+    said = Reader(html).text
+    assert not [each for each in ("labels", "Heat map", "true class", "Points of accuracy") if each in said]
+
+
+def test_a_page_on_masks_says_what_was_done_to_them(tmp_path):
+    noise = section(page_of(tmp_path, of_masks()), "noise").text
+    assert "Mask noise" in noise
+    assert "70.00% of masks wrong, 6.00–7.00% of pixels" in noise
+    assert "30 as they are, 19 eroded, 22 dilated, 29 affine · 2 realisations" in noise
+    assert "Masks: as they are 30, eroded 19, dilated 22, affine 29." in noise  # of the picture
+    assert "Bars: how many masks" in noise
+    clean = section(page_of(tmp_path, of_masks(("clean",), kinds=None, wrong_pixels=0.0)), "noise").text
+    assert "0.00% of masks wrong, 0.00% of pixels" in clean
+    assert "Bars" not in clean
+    assert "Drawn" not in clean
+
+
+@pytest.mark.parametrize(
+    "kinds", [EVIL, [1, 2], {EVIL: 3}, {"erode": EVIL}, {"erode": -1}, {"erode": 10**400}]
+)
+def test_facts_on_masks_that_nothing_can_be_made_of_are_left_out(tmp_path, kinds):
+    html = page_of(tmp_path, of_masks(kinds=kinds, wrong_pixels=EVIL))
+    assert EVIL not in html
+    noise = section(html, "noise").text
+    assert "70.00% wrong" in noise
+    assert "Bars" not in noise
+
+
+def test_a_page_on_labels_explains_only_what_it_draws(tmp_path):
+    drawn = section(page_of(tmp_path, gathered_of(grid_of())), "noise").text
+    assert "wrong training labels over all runs. Heat maps: row = true class" in drawn
+    assert "Bars" not in drawn
+    bare = tuple(replace(result, noise_facts={}) for result in gathered_of(grid_of()).results)
+    assert "Heat maps" not in section(page_of(tmp_path, Gathered(grid_of(), bare, expected=6)), "noise").text
+
+
+def test_parameters_that_no_config_states_are_the_losses_defaults(tmp_path):
+    methods = (Method("plain", "anl-ce"), Method("other", "anl-ce", {"loss_parameters": {"alpha": 2.0}}))
+    html = page_of(tmp_path, gathered_of(grid_of((*methods, "ce"), seeds=(1,), recipe="blobs")))
+    settings = re.search(r'<section id="settings">.*?</section>', html, re.S)[0]
+    heads = re.findall(r'<th scope="col"[^>]*>(.*?)</th>', settings)
+    rows = {
+        row[0]: dict(zip(heads[1:], re.findall(r'<td class="n">(.*?)</td>', row[1]), strict=True))
+        for row in re.findall(r'<tr><th scope="row">(.*?)</th>(.*?)</tr>', settings, re.S)
+    }
+    assert [rows["plain"][name] for name in ("loss", "alpha", "beta", "p min")] == [
+        "anl-ce",
+        "5",
+        "5",
+        "1e-07",
+    ]
+    assert [rows["other"][name] for name in ("loss", "alpha", "beta", "p min")] == [
+        "anl-ce",
+        "2",
+        "5",
+        "1e-07",
+    ]
+    assert [rows["CE"][name] for name in ("loss", "alpha", "beta", "p min")] == ["ce", "–", "–", "–"]
+    assert "does not state are its loss's defaults" in Reader(settings).text.replace("&#39;", "'")
+
+
 @pytest.fixture
 def run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

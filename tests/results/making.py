@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from noiseproof.grids import Grid, Method, load
+from noiseproof.noise import parse_name
 from noiseproof.results import Curves, Gathered, Pulls, Result
 
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
@@ -29,7 +30,7 @@ def grid_of(methods=("ce", "anl-ce"), noises=("sym-0.6",), seeds=(1, 2, 3), **sa
 
 def result_of(cell, accuracy, epochs=4, classes=10, **changes):
     """The result of a cell of a grid, with curves that end in ``accuracy``."""
-    rate = float(cell.noise.partition("-")[2] or 0)
+    rate = parse_name(cell.noise).rate or 0.0
     ramp = [1 - math.exp(-4 * (epoch + 1) / epochs) for epoch in range(epochs)]
     pulls = None
     if cell.config.gradient_quantiles:

@@ -13,6 +13,7 @@ from typing import Any
 from noiseproof.report.figures import draw_all
 from noiseproof.report.noise_maps import noise_facts
 from noiseproof.report.sections import anchors, cost, machines_of, run_rows, settings_of
+from noiseproof.report.words import words_of
 from noiseproof.results import Gathered, ResultTable, published_source, table_of
 
 
@@ -79,7 +80,7 @@ def _render(
         lstrip_blocks=True,
         loader=jinja2.FunctionLoader(_resource),
     )
-    environment.filters |= {"duration": duration, "signed": signed, "points": points}
+    environment.filters |= {"duration": duration, "signed": signed, "points": points, "shares": shares}
     page = environment.get_template("report.html")
     return page.render(
         title=title,
@@ -92,7 +93,9 @@ def _render(
         reference=reference,
         comparisons=comparisons if any(each.has_interval for each in comparisons.values()) else {},
         drawings=draw_all(gathered),
-        noises=noise_facts(gathered.results, table.noises),
+        words=words_of(gathered.results),
+        noises=(noises := noise_facts(gathered.results, table.noises)),
+        drawn={each.drawn for each in noises if each.drawn},
         settings=settings_of(gathered.results),
         machines=machines,
         rows=rows,
@@ -168,3 +171,13 @@ def signed(value: float) -> str:
 def points(value: float | None, digits: int = 2) -> str:
     """A percentage without its sign, or a dash."""
     return "–" if value is None else f"{value:.{digits}f}"
+
+
+def shares(lowest_and_highest: tuple[float, float]) -> str:
+    """Shares from the lowest to the highest, in percent.
+
+    >>> shares((0.125, 0.125)), shares((0.1, 0.125))
+    ('12.50%', '10.00–12.50%')
+    """
+    lowest, highest = (f"{100 * share:.2f}" for share in lowest_and_highest)
+    return f"{lowest}%" if lowest == highest else f"{lowest}–{highest}%"

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small panels of accuracy curves, written as SVG directly: hundreds of them weigh little and are drawn at once."""
+"""Small panels of curves in percent, written as SVG directly: hundreds weigh little and are drawn at once."""
 
 import html
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from noiseproof.report.words import words_of
 from noiseproof.results import Result
 
 WIDTH, HEIGHT = 300, 180
@@ -13,12 +14,8 @@ WIDTH, HEIGHT = 300, 180
 SMALL_WIDTH, SMALL_HEIGHT = 120, 72
 """Of a panel in a matrix, whose axes are at its edges."""
 
-LINES = (
-    ("flipped", "f", "training, wrong labels"),
-    ("clean", "c", "training, right labels"),
-    ("test", "t", "test"),
-)
-"""Field of the curves, CSS class, words; drawn in this order, test on top."""
+LINES = (("flipped", "f"), ("clean", "c"), ("test", "t"))
+"""Field of the curves, CSS class; drawn in this order, test on top."""
 
 
 @dataclass(frozen=True)
@@ -35,9 +32,9 @@ class Frame:
         """Place of an epoch, counted from 1."""
         return self.left + (self.right - self.left) * (epoch - 1) / max(1, self.epochs - 1)
 
-    def y(self, accuracy: float) -> float:
+    def y(self, percent: float) -> float:
         """Place of a percentage."""
-        return self.bottom + (self.top - self.bottom) * accuracy / 100
+        return self.bottom + (self.top - self.bottom) * percent / 100
 
 
 def longest(results: Iterable[Result]) -> int:
@@ -59,7 +56,7 @@ def small_panel(results: Sequence[Result], epochs: int, name: str) -> str:
 
 
 def large_panel(results: Sequence[Result], epochs: int, name: str) -> str:
-    """Return a panel with axes: accuracy in percent by epoch, a line for each seed."""
+    """Return a panel with axes: percent by epoch, a line for each seed."""
     frame = Frame(34, 8, WIDTH - 14, HEIGHT - 34, epochs)
     parts = []
     for level in (0, 25, 50, 75, 100):
@@ -101,7 +98,7 @@ def _marks(epochs: int) -> list[int]:
 
 def _paths(results: Sequence[Result], frame: Frame) -> str:
     paths = []
-    for field, short, _ in LINES:
+    for field, short in LINES:
         strokes = "".join(_stroke(getattr(result.curves, field), frame) for result in results)
         if strokes:
             paths.append(f'<path class="{short}" d="{strokes}"/>')
@@ -135,10 +132,11 @@ def _tenths(value: int) -> str:
 def _words(results: Sequence[Result], name: str) -> str:
     """Title and description, for those who cannot see the curves."""
     said = []
-    for field, _, words in reversed(LINES):
+    words = words_of(results)
+    for field, _ in reversed(LINES):
         values = [v for result in results if (v := _last(getattr(result.curves, field))) is not None]
         if values:
-            said.append(f"{words} {sum(values) / len(values):.1f}")
+            said.append(f"{words.of_curve(field)} {sum(values) / len(values):.1f}")
     seeds = ", ".join(str(result.seed) for result in results)
     description = (
         f"Percent at the last epoch: {'; '.join(said)}. Seeds {seeds}." if said else "Nothing recorded."

@@ -37,12 +37,14 @@ class Settings:
         fields: names of those that differ.
         rows: method, then its value of each; several where it depends on the noise.
         unknown: runs whose config is not on record.
+        has_defaults: whether some are the defaults of a loss, which its run does not state.
     """
 
     shared: tuple[tuple[str, str], ...]
     fields: tuple[str, ...]
     rows: tuple[tuple[str, tuple[str, ...]], ...]
     unknown: int
+    has_defaults: bool = False
 
 
 def settings_of(results: Sequence[Result]) -> Settings:
@@ -60,7 +62,10 @@ def settings_of(results: Sequence[Result]) -> Settings:
     for method in dict.fromkeys(result.method for result, _ in known):
         own = [(result, config) for result, config in known if result.method == method]
         rows.append((method, tuple(_values(own, name) for name in varying)))
-    return Settings(shared, varying, tuple(rows), len(results) - len(known))
+    has_defaults = any(
+        _defaults(result.config).keys() - result.config["loss_parameters"].keys() for result, _ in known
+    )
+    return Settings(shared, varying, tuple(rows), len(results) - len(known), has_defaults)
 
 
 def _values(own: Sequence[tuple[Result, Mapping[str, Any]]], name: str) -> str:
@@ -80,10 +85,21 @@ def _flat(config: Mapping[str, Any]) -> dict[str, Any]:
     unused = UNUSED_BY_SCHEDULE.get(str(config.get("schedule")), ())
     for name, value in config.items():
         if name == "loss_parameters":
-            found |= {parameter.replace("_", " "): each for parameter, each in value.items()}
+            effective = _defaults(config) | dict(value)
+            found |= {parameter.replace("_", " "): each for parameter, each in effective.items()}
         elif name not in NOT_SETTINGS and name not in unused:
             found[name.replace("_", " ")] = value
     return found
+
+
+def _defaults(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What a config's loss is called with where nothing is said."""
+    from noiseproof.losses import record
+
+    try:
+        return record(config["loss"]).defaults
+    except ValueError:  # a loss that is not registered here
+        return {}
 
 
 def _short(value: Any) -> str:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from noiseproof.report.figures import Drawing, figure_of
 from noiseproof.report.figures.curves import legend, matrix
 from noiseproof.report.panels import bottom_axis, longest, small_panel
+from noiseproof.report.words import words_of
 from noiseproof.results import Result
 
 if TYPE_CHECKING:
@@ -31,10 +32,11 @@ def alpha_beta(gathered: "Gathered") -> Drawing | None:
         found = cells.get((rows[row], columns[column]))
         return small_panel(found, epochs, f"{row}, {column}") if found else ""
 
+    words = words_of(gathered.results)
     return Drawing(
         "alpha-beta",
         "Weights of the two parts",
-        "Accuracy in percent (0 to 100) by epoch for each pair of weights, α of the active part (NCE) by rows and "
-        "β of the negative one (NNCE) by columns.",
-        legend() + matrix(list(rows), list(columns), panel, bottom_axis(epochs)),
+        f"{words.curves} in percent (0 to 100) by epoch for each pair of weights, α of the active part "
+        "(NCE) by rows and β of the negative one (NNCE) by columns.",
+        legend(words) + matrix(list(rows), list(columns), panel, bottom_axis(epochs)),
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Accuracy by epoch as small multiples: how far each method learns the right and the wrong labels."""
+"""Accuracy or Dice by epoch as small multiples: how far each method learns what is right and what is wrong."""
 
 import html
 from collections.abc import Callable, Sequence
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from noiseproof.report.figures import Drawing, figure_of
 from noiseproof.report.panels import LINES, bottom_axis, large_panel, longest, side_axis, small_panel
+from noiseproof.report.words import Words, words_of
 from noiseproof.results import Result
 
 if TYPE_CHECKING:
@@ -18,7 +19,8 @@ FEW_NOISES = 2
 
 @figure_of("table", "curves", "marginals", "regularisers", "gradients")
 def accuracy_curves(gathered: "Gathered") -> Drawing | None:
-    """Training accuracy on right and on wrong labels, and test accuracy, by epoch, for every method and noise."""
+    """Training accuracy on right and on wrong labels or pixels, and the score on test data, by epoch, for every
+    method and noise."""
     results = [result for result in gathered.results if any(v is not None for v in result.curves.test)]
     if not results:
         return None
@@ -44,12 +46,13 @@ def accuracy_curves(gathered: "Gathered") -> Drawing | None:
             bottom_axis(epochs),
         )
     seeds = "one line a seed" if max(map(len, cells.values())) > 1 else "one seed"
+    words = words_of(results)
     return Drawing(
         "curves",
-        "Accuracy by epoch",
-        f"Accuracy in percent (0 to 100) by epoch (1 to {epochs}), {seeds}. Accuracy on wrong labels is agreement "
-        "with those labels: the lower it stays, the less was learned by heart.",
-        legend() + markup,
+        f"{words.score.capitalize()} by epoch",
+        f"{words.curves} in percent (0 to 100) by epoch (1 to {epochs}), {seeds}. Accuracy on wrong {words.pieces} "
+        f"is agreement with the given {words.samples}: the lower it stays, the less was learned by heart.",
+        legend(words) + markup,
     )
 
 
@@ -58,11 +61,12 @@ def _in_grid_order(gathered: "Gathered", cells: dict[tuple[str, str], list[Resul
     return sorted(cells, key=lambda key: noises.index(key[1]) if key[1] in noises else len(noises))
 
 
-def legend() -> str:
+def legend(words: Words) -> str:
     """What the lines mean."""
     entries = "".join(
-        f'<span><svg viewBox="0 0 26 8" aria-hidden="true"><path class="{short}" d="M1 4H25"/></svg>{words}</span>'
-        for _, short, words in reversed(LINES)
+        f'<span><svg viewBox="0 0 26 8" aria-hidden="true"><path class="{short}" d="M1 4H25"/></svg>'
+        f"{words.of_curve(field)}</span>"
+        for field, short in reversed(LINES)
     )
     return f'<p class="legend">{entries}</p>'
 

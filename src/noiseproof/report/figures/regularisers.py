@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test accuracy against the strength δ of a regulariser."""
+"""Test accuracy or Dice against the strength δ of a regulariser."""
 
 import re
 from typing import TYPE_CHECKING
@@ -8,6 +8,7 @@ import numpy as np
 
 from noiseproof.report.figures import Drawing, figure_of
 from noiseproof.report.plots import QUIET, SERIES, new_figure, styled, svg_of
+from noiseproof.report.words import words_of
 
 if TYPE_CHECKING:
     from noiseproof.results import Gathered
@@ -36,6 +37,7 @@ def regularisers(gathered: "Gathered") -> Drawing | None:
             levels.setdefault(result.method, []).append(result.score)
     if not families:
         return None
+    words = words_of(gathered.results)
     with styled():
         figure, (panel,) = new_figure(7.5, 4.2)
         for number, (family, by_strength) in enumerate(families.items()):
@@ -56,7 +58,7 @@ def regularisers(gathered: "Gathered") -> Drawing | None:
         panel.xaxis.set_major_formatter(lambda value, _: _power(value))
         panel.xaxis.set_minor_formatter(lambda value, _: "")
         panel.set_xlabel("strength δ")
-        panel.set_ylabel("test accuracy, last epoch, %")
+        panel.set_ylabel(f"test {words.score}, %")
         panel.legend(loc="upper left", bbox_to_anchor=(1, 1))
         described = "; ".join(
             f"{family}: "
@@ -67,13 +69,13 @@ def regularisers(gathered: "Gathered") -> Drawing | None:
         svg = svg_of(
             figure,
             "regularisers",
-            "Test accuracy against the strength of regularisers",
+            f"Test {words.score} against the strength of regularisers",
             f"{described}. {level}",
         )
     return Drawing(
         "regularisers",
         "Regularisers",
-        "Test accuracy at the last epoch against the strength δ; a line joins means over seeds, level lines are "
+        f"Test {words.result}, against the strength δ; a line joins means over seeds, level lines are "
         "methods without such a strength.",
         svg,
     )
