@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks of what an audit is given."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,18 +25,25 @@ def checked_labels(labels: object) -> NDArray[np.int64]:
     return given.astype(np.int64, copy=False)
 
 
+def checked_columns(probabilities: NDArray[Any]) -> int:
+    """Number K of columns of probabilities (N, K)."""
+    if probabilities.ndim != 2 or probabilities.dtype.kind != "f":
+        raise ValueError(
+            f"probabilities: expected floats of shape (N, K), got {probabilities.dtype} of shape "
+            f"{probabilities.shape}"
+        )
+    return int(probabilities.shape[1])
+
+
 def checked_probabilities(probabilities: object, given: NDArray[np.int64]) -> NDArray[np.floating]:
     """Probabilities (N, K) that go with the labels; memory-mapped ones stay on disk."""
     found = probabilities if isinstance(probabilities, np.ndarray) else np.asarray(probabilities)
-    if found.ndim != 2 or found.dtype.kind != "f":
-        raise ValueError(
-            f"probabilities: expected floats of shape (N, K), got {found.dtype} of shape {found.shape}"
-        )
+    columns = checked_columns(found)
     if len(found) != len(given):
         raise ValueError(f"probabilities: expected a row for each of {len(given)} labels, got {len(found)}")
-    if given.max() >= found.shape[1]:
+    if given.max() >= columns:
         raise ValueError(
-            f"labels: expected class indices below {found.shape[1]}, the number of columns of probabilities, got "
+            f"labels: expected class indices below {columns}, the number of columns of probabilities, got "
             f"{given.max()}"
         )
     for start in range(0, len(found), ROWS_CHECKED_AT_A_TIME):

@@ -1,27 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
 """``audit(…)``: one call for labels with probabilities, for a model with data, and for pictures alone."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
+from noiseproof.audit.checks import checked_columns
 from noiseproof.audit.cross_validation import stratified_folds
+from noiseproof.audit.names import indices_and_names
 from noiseproof.audit.noise_rate import NoiseEstimate
 from noiseproof.audit.pictures import audit_pictures
+from noiseproof.audit.samples import as_array, in_parts, together
 from noiseproof.audit.scores import DEFAULT_SCORE, LabelAudit, score_labels
 from noiseproof.datasets import LabeledData, load
 
-ROWS_AT_A_TIME = 1024
-
 
 def audit(
-    labels_or_model: Any,
-    probabilities_or_data: Any,
+    labels_or_model: Any = None,
+    probabilities_or_data: Any = None,
     *,
+    labels: Any = None,
+    pred_probs: Any = None,
+    class_names: Sequence[Any] | None = None,
     folds: int = 3,
     score: str = DEFAULT_SCORE,
     noise: NoiseEstimate | None = None,
@@ -33,15 +39,21 @@ def audit(
     Args:
         labels_or_model: what is audited, or with what:
 
-            * class indices (N,), with probabilities (N, K) as second argument, each row by a model that did not see
-              that sample;
+            * labels (N,), with probabilities (N, K) as second argument, each row by a model that did not see that
+              sample: class indices, or names, whose classes are the columns in sorted order unless ``class_names``
+              says otherwise;
             * a scikit-learn classifier (:class:`~noiseproof.sklearn.RobustClassifier` or any other that has
               ``predict_proba``), which is cross-validated on ``(X, y)``;
-            * a trained ``nn.Module`` that did not see these samples, which predicts tensors ``(inputs, labels)``;
+            * a trained ``nn.Module`` that did not see these samples, which predicts ``(inputs, labels)``;
             * the name of a network (``noiseproof models``), which the training engine cross-validates on pictures
               with the plan for them; or ``"patches"``: no network, features that no label had a part in.
-        probabilities_or_data: what goes with it; pictures are :class:`~noiseproof.datasets.LabeledData` or a name
-            such as ``"folder:photos"``.
+        probabilities_or_data: what goes with it. Samples for a classifier or a module: two arrays or tensors, or a
+            torch dataset or loader of such pairs, which is read in the order of the dataset even where the loader
+            shuffles. Pictures for a network's name: :class:`~noiseproof.datasets.LabeledData` or a name such as
+            ``"folder:photos"``.
+        labels: instead of the first argument, with ``pred_probs``.
+        pred_probs: instead of the second argument, with ``labels``.
+        class_names: of all classes, in the order of their indices.
         folds: parts of the cross-validation.
         score: a name in :data:`noiseproof.audit.SCORES`.
         noise: an estimate made before.
@@ -55,9 +67,16 @@ def audit(
         >>> species[3] = 2
         >>> audit(LogisticRegression(max_iter=500), (measures, species)).worst_first[0]
         np.int64(3)
+        >>> sure = [[0.1, 0.9], [0.8, 0.2]]
+        >>> found = audit(labels=["dog", "cat"] * 9 + ["cat"], pred_probs=sure * 9 + [[0.1, 0.9]])
+        >>> found.worst_first[0], found.suggested_names[18]
+        (np.int64(18), np.str_('dog'))
     """
-    subject, other = labels_or_model, probabilities_or_data
+    subject = _either("labels", labels_or_model, labels)
+    other = _either("pred_probs", probabilities_or_data, pred_probs)
     if isinstance(subject, str):
+        if class_names is not None:
+            raise ValueError(f"class_names: pictures bring their own, got {class_names!r}")
         data = load(other) if isinstance(other, str) else other
         if not isinstance(data, LabeledData):
             raise TypeError(
@@ -65,7 +84,7 @@ def audit(
                 f"{subject!r}, got {type(other).__name__}"
             )
         model = None if subject == "patches" else subject
-        return audit_pictures(
+        found = audit_pictures(
             data,
             method="patches" if model is None else "network",
             source=other if isinstance(other, str) else None,
@@ -76,63 +95,81 @@ def audit(
             seed=seed,
             quiet=True,
         ).labels
-    if isinstance(subject, nn.Module):
-        inputs, labels = _pair(other)
-        return score_labels(labels, _predicted(subject, inputs), score=score, noise=noise)
+        return replace(found, class_names=np.array(data.class_names))
     if hasattr(subject, "predict_proba"):
-        features, labels = _pair(other)
-        return _of_classifier(subject, features, labels, folds, score, noise, seed)
-    return score_labels(_array(subject), _array(other), score=score, noise=noise)
+        features, given = together(other)
+        indices, names = indices_and_names(given, class_names)
+        assert names is not None
+        probabilities = _cross_validated(subject, features, indices, len(names), folds, seed)
+    else:
+        is_network = isinstance(subject, nn.Module)
+        given, probabilities = (
+            _predicted(subject, other) if is_network else (as_array(subject), as_array(other))
+        )
+        indices, names = indices_and_names(given, class_names, columns=checked_columns(probabilities))
+    return replace(score_labels(indices, probabilities, score=score, noise=noise), class_names=names)
 
 
-def _pair(data: Any) -> tuple[Any, Any]:
-    if not isinstance(data, tuple) or len(data) != 2:
-        raise TypeError(f"data: expected a pair (samples, labels), got {type(data).__name__}")
-    return data
-
-
-def _array(values: Any) -> NDArray[Any]:
-    if isinstance(values, torch.Tensor):
-        values = values.detach().cpu()
-        values = (values.float() if values.is_floating_point() else values).numpy()
-    array: NDArray[Any] = values if isinstance(values, np.ndarray) else np.asarray(values)
-    return array
+def _either(name: str, by_place: Any, by_name: Any) -> Any:
+    if (by_place is None) == (by_name is None):
+        came = "nothing" if by_name is None else f"{name}= beside it"
+        raise TypeError(
+            "audit: expected labels with probabilities or a model with data, or labels=… with pred_probs=…, got "
+            f"{came}"
+        )
+    return by_name if by_place is None else by_place
 
 
 @torch.no_grad()
-def _predicted(model: nn.Module, inputs: Any) -> NDArray[np.float32]:
-    inputs = torch.as_tensor(inputs)
-    device = next((each.device for each in model.parameters()), torch.device("cpu"))
-    was_training = model.training
+def _predicted(model: nn.Module, data: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Labels (N,), and what the network says of each sample (N, K)."""
+    weights = [each for each in model.parameters() if each.is_floating_point()]
+    device = weights[0].device if weights else torch.device("cpu")
+    modes = [(each, each.training) for each in model.modules()]
+    labels, probabilities = [], []
     model.eval()
-    parts = [
-        model(inputs[start : start + ROWS_AT_A_TIME].to(device)).float().softmax(1).cpu()
-        for start in range(0, len(inputs), ROWS_AT_A_TIME)
-    ]
-    model.train(was_training)
-    return torch.cat(parts).numpy()
+    try:
+        for inputs, given in in_parts(data):
+            # Numbers of another precision fit; whole numbers may be meant as such, and pictures need scaling first.
+            dtype = weights[0].dtype if weights and inputs.is_floating_point() else inputs.dtype
+            probabilities.append(_logits(model, inputs.to(device, dtype)).float().softmax(1).cpu())
+            labels.append(given)
+    finally:
+        for each, training in modes:
+            each.training = training
+    if not labels:
+        raise ValueError("data: expected at least one sample, got none")
+    return np.concatenate(labels), torch.cat(probabilities).numpy()
 
 
-def _of_classifier(
-    classifier: Any,
-    features: Any,
-    labels: Any,
-    folds: int,
-    score: str,
-    noise: NoiseEstimate | None,
-    seed: int,
-) -> LabelAudit:
+def _logits(model: nn.Module, inputs: Tensor) -> Tensor:
+    try:
+        logits = model(inputs)
+    except torch.OutOfMemoryError:
+        raise
+    except RuntimeError as error:
+        raise ValueError(
+            f"data: the network does not read inputs of {inputs.dtype} and shape {tuple(inputs.shape)}: {error}"
+        ) from error
+    if not isinstance(logits, Tensor) or logits.ndim != 2 or len(logits) != len(inputs):
+        what = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
+        raise ValueError(f"model: expected logits of shape ({len(inputs)}, K), got {what}")
+    return logits
+
+
+def _cross_validated(
+    classifier: Any, features: Any, given: NDArray[np.int64], num_classes: int, folds: int, seed: int
+) -> NDArray[Any]:
     from sklearn.base import clone
 
-    _, given = np.unique(_array(labels), return_inverse=True)
     part = stratified_folds(given, folds, seed)
-    probabilities = np.zeros((len(given), int(given.max()) + 1))
+    probabilities = np.zeros((len(given), num_classes))
     for fold in range(folds):
         rest, held_out = np.flatnonzero(part != fold), np.flatnonzero(part == fold)
         fitted = clone(classifier).fit(_rows(features, rest), given[rest])
         # A rare class may be missing from the samples that were trained on.
         probabilities[np.ix_(held_out, fitted.classes_)] = fitted.predict_proba(_rows(features, held_out))
-    return score_labels(given, probabilities, score=score, noise=noise)
+    return probabilities
 
 
 def _rows(features: Any, which: NDArray[np.int64]) -> Any:

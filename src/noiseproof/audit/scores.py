@@ -9,6 +9,7 @@ literature, kept for comparison.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,6 +92,7 @@ class LabelAudit:
         noise: estimated rate and transition matrix.
         agreement: share of given labels that are the class with the largest probability.
         score_name: the score in use.
+        class_names: what each class is called (K,), as the labels came; ``None`` where they came as indices.
     """
 
     given: NDArray[np.int64]
@@ -103,6 +105,7 @@ class LabelAudit:
     noise: NoiseEstimate
     agreement: float
     score_name: str = DEFAULT_SCORE
+    class_names: NDArray[Any] | None = None
 
     def __len__(self) -> int:
         return len(self.given)
@@ -139,6 +142,24 @@ class LabelAudit:
         """Labels (N,) with the suggested class in place of every suspect one."""
         labels: NDArray[np.int64] = np.where(self.suspect, self.suggested, self.given)
         return labels
+
+    @property
+    def given_names(self) -> NDArray[Any]:
+        """Given labels (N,) as they came."""
+        return self._called(self.given)
+
+    @property
+    def suggested_names(self) -> NDArray[Any]:
+        """Suggested labels (N,) in the words of the given ones."""
+        return self._called(self.suggested)
+
+    @property
+    def cleaned_names(self) -> NDArray[Any]:
+        """Cleaned labels (N,) in the words of the given ones."""
+        return self._called(self.cleaned)
+
+    def _called(self, classes: NDArray[np.int64]) -> NDArray[Any]:
+        return classes if self.class_names is None else self.class_names[classes]
 
 
 def score_labels(
