@@ -37,7 +37,7 @@ def test_finds_the_parts_that_were_put_in():
     overlap = overlap_of(6)
     alike = off_diagonal(overlap)
     joint = by_chance(overlap, 0.2) + 0.3 * alike
-    assert following_resemblance(joint, overlap) == pytest.approx(0.3 * alike.sum(), rel=1e-4)
+    assert following_resemblance(joint, overlap)[0] == pytest.approx(0.3 * alike.sum(), rel=1e-4)
 
 
 def test_a_few_pairs_with_many_flips_do_not_bend_it():
@@ -46,7 +46,7 @@ def test_a_few_pairs_with_many_flips_do_not_bend_it():
     joint = 0.3 * alike
     joint[0, 1] += 0.05
     joint[5, 2] += 0.1
-    assert following_resemblance(joint, overlap) == pytest.approx(0.3 * alike.sum(), rel=1e-4)
+    assert following_resemblance(joint, overlap)[0] == pytest.approx(0.3 * alike.sum(), rel=1e-4)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -64,8 +64,13 @@ def test_leaves_as_little_as_a_linear_programme_does(seed):
         b_ub=np.r_[wrong, -wrong],
         bounds=[(0, None), (0, wrong.sum() / parts[:, 1].sum()), *[(0, None)] * count],
     )
-    found = following_resemblance(joint, overlap)
+    found, explained = following_resemblance(joint, overlap)
     assert found == pytest.approx(solved.x[1] * parts[:, 1].sum(), abs=1e-5)
+    level = min(
+        (each for each in [0.0, *(wrong / parts[:, 0])]),
+        key=lambda each: np.abs(wrong - each * parts[:, 0]).sum(),
+    )
+    assert explained == pytest.approx(np.abs(wrong - level * parts[:, 0]).sum() - solved.fun, abs=1e-6)
 
 
 def test_all_that_follows_resemblance_hides_more():
@@ -77,14 +82,21 @@ def test_all_that_follows_resemblance_hides_more():
 
 
 def test_a_little_that_follows_it_is_mostly_the_models():
-    overlap = overlap_of(6)
-    following = 0.1 * off_diagonal(overlap)
+    overlap = np.diag(np.full(6, 0.12)) + 0.02 * (
+        np.eye(6, k=1) + np.eye(6, k=-1)
+    )  # each resembles its neighbours
+    following = 0.25 * off_diagonal(overlap)
     joint = by_chance(overlap, 0.4) + following
     rate, share = float(joint.sum()), float(following.sum() / joint.sum())
     change = HIDDEN_SHARE * share - MODELS_SHARE * (1 - share)
     expected = rate + (1 - FITTED / 15) * following.sum() * change
     assert corrected_rate(rate, joint, overlap) == pytest.approx(expected, rel=1e-3)
     assert expected < rate
+
+
+def test_classes_that_are_all_alike_tell_nothing():
+    alike = np.full((6, 6), 1 / 36)
+    assert corrected_rate(0.2, by_chance(alike, 0.2), alike) == pytest.approx(0.2)
 
 
 def test_two_classes_nothing_wrong_and_an_unknown_class_change_nothing():

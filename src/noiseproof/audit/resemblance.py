@@ -32,6 +32,10 @@ Both shares are a judgement, made on some two hundred sets whose true labels are
 error is the same to a tenth of a point from 0.5 to 0.75 of the one and from 0.25 to 0.5 of the other.
 """
 
+LEAST_EXPLAINED = 0.02
+"""Where resemblance takes less than this share of the wrong labels out of the rest, it is believed in proportion:
+between classes that are all alike, nobody can tell resemblance from chance."""
+
 FITTED = 2
 """Numbers that are fitted: u and s."""
 
@@ -59,22 +63,24 @@ def corrected_rate(rate: float, joint: NDArray[np.float64], overlap: NDArray[np.
     pairs = len(joint) * (len(joint) - 1) / 2
     if found <= 0 or pairs <= FITTED:
         return rate
-    following = following_resemblance(joint, overlap)
+    following, explained = following_resemblance(joint, overlap)
     people = following / found
     change = HIDDEN_SHARE * people - MODELS_SHARE * (1 - people)
     # Two numbers fit a few pairs of classes well even where nothing follows anything.
-    return float(np.clip(rate + (1 - FITTED / pairs) * following * change, 0, 1))
+    belief = (1 - FITTED / pairs) * min(1.0, explained / found / LEAST_EXPLAINED)
+    return float(np.clip(rate + belief * following * change, 0, 1))
 
 
-def following_resemblance(joint: NDArray[np.float64], overlap: NDArray[np.float64]) -> float:
-    """Share of all labels that are wrong as resemblance has it: s·ΣO_kj over pairs of different classes."""
+def following_resemblance(joint: NDArray[np.float64], overlap: NDArray[np.float64]) -> tuple[float, float]:
+    """Wrong labels that follow resemblance, s·ΣO_kj over pairs of different classes, as a share of all labels;
+    and how much less rest there is with them than by chance alone."""
     different = ~np.eye(len(joint), dtype=bool)
     classes = overlap.sum(1)
     wrong = joint[different]
     by_chance = np.maximum(np.outer(classes, classes)[different], 1e-15)
     alike = overlap[different]
     if wrong.sum() <= 0 or alike.sum() <= 0:
-        return 0.0
+        return 0.0, 0.0
 
     def rest(slope: float) -> float:
         left = wrong - slope * alike
@@ -82,7 +88,7 @@ def following_resemblance(joint: NDArray[np.float64], overlap: NDArray[np.float6
         return float(np.abs(left - level * by_chance).sum())
 
     slope = _lowest(rest, float(wrong.sum() / alike.sum()))
-    return slope * float(alike.sum()) if rest(slope) < rest(0.0) else 0.0
+    return slope * float(alike.sum()), max(rest(0.0) - rest(slope), 0.0)
 
 
 def _weighted_median(values: NDArray[np.float64], weights: NDArray[np.float64]) -> float:
