@@ -74,7 +74,8 @@ def trouble_with(arguments: list[str]) -> str | None:
                 if not words:
                     return f"{name} without a value"
                 value = words.pop(0)
-                if problem := _trouble_with_value(name, value, command.name):
+                own = name == "--loss" and "--import" in arguments  # a loss that the page registers
+                if not own and (problem := _trouble_with_value(name, value, command.name)):
                     return problem
         elif hasattr(command, "commands"):
             if word in command.commands:

@@ -5,6 +5,8 @@ Nothing here imports torch: a sub-command imports what it needs when it runs, so
 once.
 """
 
+import os
+import sys
 from typing import Annotated
 
 import typer
@@ -27,6 +29,8 @@ from noiseproof.command_line import (
     train,
     tune,
 )
+from noiseproof.command_line.failures import fail
+from noiseproof.plugins import import_plugins
 
 app = typer.Typer(
     name="noiseproof",
@@ -49,8 +53,22 @@ def noiseproof(
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
+    imported: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--import",
+            metavar="MODULE",
+            help="Import a module first, which registers losses, networks or data sets of your own.",
+        ),
+    ] = None,
 ) -> None:
     """Train accurate models on wrong labels."""
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())  # as `python -m` does
+    try:
+        import_plugins(imported or ())
+    except ValueError as error:
+        fail(error)
 
 
 demos = typer.Typer(invoke_without_command=True)

@@ -13,6 +13,7 @@ from typing import Any
 
 import noiseproof
 from noiseproof.grids.collect import RESULT_FILES
+from noiseproof.plugins import import_plugins
 from noiseproof.training.run_record import RunRecord
 from noiseproof.training.store import Store
 
@@ -63,6 +64,7 @@ def train_pack_here(
     shared = marker(Path(folder), token).exists()
     home = Path(folder) / "ray" / name if shared else Path(tempfile.mkdtemp(prefix="noiseproof-"))
     try:
+        import_plugins()
         return _trained(configs, home, device)
     finally:
         if not shared:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from noiseproof.datasets import LabeledData
 
@@ -72,7 +73,7 @@ class Facts:
         name: of the data set.
         samples: training samples.
         classes: K.
-        balance: samples of the rarest class over those of the commonest one.
+        balance: samples of the rarest class over those of the commonest one; of masks, pixels.
         form: ``"pictures"`` (arrays), ``"files"``, ``"masks"`` or ``"table"``.
         side: the pictures' shorter side, of files the median one; 0 for tables.
         grey: whether pictures have one channel.
@@ -109,7 +110,7 @@ class Facts:
         colours = ", grey" if self.grey and self.side else ""
         return (
             f"{self.samples} {what}{size}{colours}, {self.classes} classes, the rarest class has "
-            f"{self.balance:.0%} of the commonest one's samples"
+            f"{self.balance:.0%} of the commonest one's {'pixels' if self.form == 'masks' else 'samples'}"
         )
 
 
@@ -125,19 +126,28 @@ def facts_of(data: LabeledData, name: str | None = None) -> Facts:
     name = name or data.name
     if len(data) == 0:
         raise ValueError(f"{name}: expected training samples, got none")
-    counts = np.bincount(data.labels, minlength=data.num_classes)
+    counts = np.bincount(_classes_in(data), minlength=data.num_classes)
     side, grey = _size(data)
     form = "masks" if data.masks is not None else "files" if data.images is None else "pictures"
     return Facts(
         name=name,
         samples=len(data),
         classes=data.num_classes,
-        balance=1.0 if form == "masks" else float(counts.min() / counts.max()),
+        balance=float(counts.min() / counts.max()),
         form=form,
         side=side,
         grey=grey,
         recipe=default_recipe(name),
     )
+
+
+def _classes_in(data: LabeledData) -> NDArray[np.integer]:
+    """The label of every sample, or the class of every pixel of some masks; 255 marks pixels without one."""
+    if data.masks is None:
+        return data.labels
+    chosen = np.random.RandomState(0).permutation(len(data.masks))[:FILES_LOOKED_AT]
+    pixels: NDArray[np.integer] = data.masks[np.sort(chosen)].ravel()
+    return pixels[pixels < data.num_classes]
 
 
 def _size(data: LabeledData) -> tuple[int, bool]:

@@ -11,6 +11,7 @@ import signal
 from collections.abc import Sequence
 from pathlib import Path
 
+from noiseproof.plugins import import_plugins
 from noiseproof.training import progress
 from noiseproof.training.config import Config
 from noiseproof.training.store import Store
@@ -130,6 +131,7 @@ def _work(
 
     torch.set_num_threads(1)
     try:
+        import_plugins()
         train_pack(configs, folder=folder, quiet=quiet, sinks=sinks, keep_going=keep_going)
     except MemoryError:
         raise SystemExit(OUT_OF_MEMORY) from None

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A loss of the user's own, from a module that the command line is told to import."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+PAGE = Path(__file__).parents[2] / "docs" / "howto" / "your-own-loss.md"
+GRID = """
+title = "Mine against the others"
+kind = "table"
+dataset = "digits"
+noises = ["sym-0.4"]
+seeds = [1, 2]
+
+[settings]
+epochs = 1
+train_size = 200
+
+[[methods]]
+label = "CE"
+loss = "ce"
+
+[[methods]]
+label = "Mine"
+loss = "nsquare"
+loss_parameters = { alpha = 2.0 }
+"""
+
+
+def noiseproof(folder, *words, **environment):
+    inherited = {k: v for k, v in os.environ.items() if k != "NOISEPROOF_IMPORT"}
+    return subprocess.run(
+        [Path(sys.executable).parent / "noiseproof", *words],
+        cwd=folder,
+        env=inherited | {"NOISEPROOF_RUNS": "runs", "COLUMNS": "200"} | environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def test_the_loss_of_the_page_is_a_loss_like_any_other(tmp_path):
+    code = re.search(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    (tmp_path / "mine.py").write_text(code[1].rsplit("print(", 1)[0])
+    (tmp_path / "grid.toml").write_text(GRID)
+    assert "unknown name 'nsquare'" in noiseproof(tmp_path, "losses", "nsquare").stderr
+    told = noiseproof(tmp_path, "--import", "mine", "losses", "nsquare")
+    assert "Normalised squared error" in told.stdout, told.stderr
+    trained = noiseproof(tmp_path, "--import", "mine", "bench", "grid.toml", "--processes", "2", "--quiet")
+    assert "4 runs: 4 finished" in trained.stdout, trained.stderr
+    shown = noiseproof(tmp_path, "table", "grid.toml", NOISEPROOF_IMPORT="mine")
+    assert "Mine" in shown.stdout, shown.stderr
+
+
+def test_a_module_that_cannot_be_imported_is_told(tmp_path):
+    (tmp_path / "broken.py").write_text("1 / 0\n")
+    missing = noiseproof(tmp_path, "--import", "nowhere", "losses")
+    assert (missing.returncode, "--import nowhere: ModuleNotFoundError" in missing.stderr) == (2, True)
+    broken = noiseproof(tmp_path, "--import", "broken", "losses")
+    assert (broken.returncode, "--import broken: ZeroDivisionError" in broken.stderr) == (2, True)
