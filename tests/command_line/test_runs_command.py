@@ -282,3 +282,25 @@ def test_help_shows_both_ways_and_ends_with_examples():
     text = run("--help").stdout
     assert "[RUN]" in text
     assert "noiseproof runs --json" in text.split("Examples")[1]
+
+
+def test_a_deleted_run_is_forgotten_with_its_files(filled, folder):
+    (folder / "digits-ce-s1").mkdir(exist_ok=True)
+    (folder / "digits-ce-s1" / "checkpoint.pt").write_bytes(b"1")
+    asked = CliRunner().invoke(app, ["runs", "delete", "digits-ce"], input="n\n")
+    assert asked.exit_code != 0
+    assert (folder / "digits-ce-s1" / "checkpoint.pt").exists()
+    assert "Deleted digits-ce-s1" in run("delete", "digits-ce", "cifar10", "--yes").output
+    assert not (folder / "digits-ce-s1").exists()
+    with Store(folder) as store:
+        assert [record.id for record in store.runs()] == ["digits-anl-ce-s1"]
+        assert len(store.get("digits-anl-ce-s1").epochs) > 0
+    assert "no run" in run("delete", "digits-ce", "--yes").output
+
+
+def test_a_run_at_work_is_not_deleted(filled, folder):
+    with locked(folder, "digits-anl-ce-s1"):
+        refused = run("delete", "digits-anl-ce-s1", "--yes")
+    assert refused.exit_code == 2
+    with Store(folder) as store:
+        assert store.get("digits-anl-ce-s1").status == "finished"

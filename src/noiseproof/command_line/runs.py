@@ -3,6 +3,7 @@
 
 import json as json_format
 import math
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -45,6 +46,8 @@ The runs folder is NOISEPROOF_RUNS, or else runs in the current folder.
   noiseproof runs cifar10-sym-0.8-anl             one run; the beginning of its name is enough
 
   noiseproof runs compare RUN OTHER               what differs between two runs
+
+  noiseproof runs delete RUN                      forget it: record, checkpoint and weights
 
   noiseproof runs --json                          the same for programs
 """
@@ -145,6 +148,35 @@ def compare(
             )
         else:
             _print_differences(one, other, found)
+
+
+@app.command()
+def delete(
+    context: typer.Context,
+    runs: Annotated[list[str], typer.Argument(metavar="RUN", help="Names, or beginnings of them.")],
+    folder: Folder = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Delete runs: their records, checkpoints and weights."""
+    from noiseproof.training.run_lock import RunIsLocked, locked
+
+    before = context.parent.params if context.parent is not None else {}
+    with _plain_errors(), _store(folder or before.get("folder")) as store:
+        names = list(dict.fromkeys(store.get(run, epochs=False).id for run in runs))
+        if not yes:
+            typer.echo("\n".join(printable(name) for name in names))
+            typer.confirm(
+                f"Delete {'this run' if len(names) == 1 else f'these {len(names)} runs'}?", abort=True
+            )
+        for name in names:
+            try:
+                with locked(store.folder, name):
+                    # Files first: a checkpoint left behind by a kill in between would be gone on from.
+                    shutil.rmtree(store.folder / name, ignore_errors=not (store.folder / name).exists())
+                    store.delete(name)
+            except RunIsLocked as error:
+                raise ValueError(str(error)) from None
+            typer.echo(f"Deleted {printable(name)}.")
 
 
 def _print_differences(first: "RunRecord", second: "RunRecord", found: "list[Difference]") -> None:

@@ -214,6 +214,13 @@ class Store:
             if status == "running":
                 self._end(connection, number, "failed", error=storable(str(error)))
 
+    def delete(self, run_id: str) -> None:
+        """Forget a run and its epochs."""
+        with self._writing() as connection:
+            number, _ = self._row(connection, run_id)
+            connection.execute("DELETE FROM epochs WHERE run = ?", (number,))
+            connection.execute("DELETE FROM runs WHERE number = ?", (number,))
+
     def get(self, run: str, *, epochs: bool = True) -> RunRecord:
         """Return one run by its name or the beginning of it, with its epochs unless told otherwise.
 
