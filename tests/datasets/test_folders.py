@@ -114,6 +114,27 @@ def test_two_classes_stored_as_zero_and_one(tmp_path):
     assert load(f"folder:{tmp_path}").masks[0, 0].tolist() == [0, 1, 0, 1]
 
 
+def test_255_beside_class_indices_is_void(tmp_path):
+    for split in ("train", "test"):
+        picture(tmp_path / split / "images/1.png", (4, 4))
+    write_mask(tmp_path / "train/masks/1.png", np.array([[0, 1, 2, 255]] * 4, dtype=np.uint8))
+    write_mask(tmp_path / "test/masks/1.png", np.array([[0, 0, 255, 255]] * 4, dtype=np.uint8))
+    train, test = load(f"folder:{tmp_path}"), load(f"folder:{tmp_path}", "test")
+    assert train.class_names == ("0", "1", "2")
+    assert train.masks[0, 0].tolist() == [0, 1, 2, 255]
+    assert test.masks[0, 0].tolist() == [0, 0, 255, 255]  # as in train/, not the foreground
+    write_mask(tmp_path / "train/masks/1.png", np.array([[0, 1, 1, 255]] * 4, dtype=np.uint8))
+    assert load(f"folder:{tmp_path}").class_names == ("0", "1")
+    assert load(f"folder:{tmp_path}").masks[0, 0].tolist() == [0, 1, 1, 255]
+    (tmp_path / "classes.txt").write_text("sky\nsea\nland\n")
+    for split in ("train", "test"):
+        assert load(f"folder:{tmp_path}", split).class_names == ("sky", "sea", "land")
+        assert load(f"folder:{tmp_path}", split).masks.max() == 255
+    write_mask(tmp_path / "train/masks/1.png", np.array([[0, 1, 254, 255]] * 4, dtype=np.uint8))
+    with pytest.raises(BadFileError, match=r"1.png: expected class indices 0..2, found the level 254"):
+        load(f"folder:{tmp_path}")
+
+
 def test_what_is_wrong_with_masks_is_named(tmp_path):
     picture(tmp_path / "images/1.png", (4, 4))
     picture(tmp_path / "images/2.png", (4, 4))

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Dice of masks against a formula of sets of pixels, empty masks included."""
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -48,6 +49,27 @@ def test_both_means_are_those_of_sets(case):
     # Pooled, all images are one large image, in which a class that is nowhere counts as found.
     classes_together = [dice_of_sets(pixels_of(predicted, k), pixels_of(true, k)) for k in range(1, classes)]
     assert pooled(counts) == pytest.approx(sum(classes_together) / len(classes_together))
+
+
+@settings(max_examples=100)
+@given(two_masks(), st.data())
+def test_ignored_pixels_and_classes_count_nowhere(case, data):
+    predicted, true, classes = case
+    ignored = data.draw(st.sampled_from([255, *range(2, classes)]))
+    if ignored == 255:
+        true[data.draw(hnp.arrays("bool", true.shape))] = 255
+    counts = count_pixels(torch.from_numpy(predicted), torch.from_numpy(true), classes, ignored)
+    # By hand: where the truth is ignored the prediction is taken out, as a level that is no class.
+    seen = np.where(true == ignored, -1, predicted)
+    kept = [k for k in range(1, classes) if k != ignored]
+    by_class = [dice_of_sets(pixels_of(seen, k), pixels_of(true, k)) for k in kept]
+    assert pooled(counts) == pytest.approx(sum(by_class) / len(by_class))
+    for p, t, found in zip(seen, true, of_each_image(counts).tolist(), strict=True):
+        pairs = [(pixels_of(p, k), pixels_of(t, k)) for k in kept]
+        present = [dice_of_sets(*pair) for pair in pairs if any(pair)]
+        assert found == pytest.approx(sum(present) / len(present) if present else 100.0)
+    if ignored == 255:
+        assert torch.equal(counts, count_pixels(torch.from_numpy(predicted), torch.from_numpy(true), classes))
 
 
 @pytest.mark.parametrize(

@@ -227,6 +227,11 @@ def test_the_same_experiment_written_otherwise_has_the_same_hash():
         assert same == config
         assert (same.hash, same.run_id) == (config.hash, config.run_id)
     assert resolve("cifar10", loss="tce", loss_parameters={"t": 3}).loss_parameters == {"t": 3}
+    weighted = [
+        resolve("digits", loss_parameters={"weight": each}) for each in ([1, 2], (1.0, 2.0), [1.0, 2])
+    ]
+    assert len({config.hash for config in weighted}) == 1
+    assert weighted[0].loss_parameters["weight"] == [1.0, 2.0]
 
 
 @pytest.mark.parametrize(

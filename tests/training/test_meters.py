@@ -61,6 +61,18 @@ def test_clean_and_flipped_samples_are_counted_apart():
     assert metrics["predicted_marginals"] == pytest.approx(mean.tolist(), abs=1e-5)
 
 
+def test_ignored_samples_count_nowhere():
+    meters, plain = meters_of("anl-ce", ignore_index=2), meters_of("anl-ce")
+    logits = logits_for([0, 1, 2, 0, 2])
+    add(meters, 0, [0, 1, 2, 3, 4], logits, [0, 0, 2, 1, 2], [False, False, False, True, True])
+    add(plain, 0, [0, 1, 3], logits[[0, 1, 3]], [0, 0, 1], [False, False, True])
+    flipped = torch.zeros(8, dtype=torch.bool)
+    found, expected = meters.metrics(flipped), plain.metrics(flipped)
+    for name, value in expected.items():
+        assert found[name] == pytest.approx(value), name
+    assert (found["train_accuracy"], found["clean_accuracy"]) == (pytest.approx(100 / 3), 50.0)
+
+
 @pytest.mark.parametrize(("flipped", "absent"), [(False, "flipped_accuracy"), (True, "clean_accuracy")])
 def test_an_accuracy_over_no_samples_is_absent_and_not_zero(flipped, absent):
     meters = meters_of("ce")
@@ -74,10 +86,11 @@ def weights_of(loss):
     return [weight for weight, _ in loss.term.parts]
 
 
+@pytest.mark.parametrize("options", [{}, {"weight": [1.0, 2.0, 0.5, 0.0, 3.0], "ignore_index": 1}])
 @pytest.mark.parametrize("name", available())
-def test_parts_weighted_and_added_are_the_loss(name):
+def test_parts_weighted_and_added_are_the_loss(name, options):
     """For every loss of the catalogue that has parts, ANL-CE's regulariser among them."""
-    meters = meters_of(name, samples=32, classes=5)
+    meters = meters_of(name, samples=32, classes=5, **options)
     random = torch.Generator().manual_seed(1)
     logits = 3 * torch.randn(32, 5, generator=random)
     given = torch.randint(5, (32,), generator=random)

@@ -214,6 +214,16 @@ def _parameter(text: str) -> tuple[str, Any]:
     if value.lower() in ("true", "false"):
         return name, value.lower() == "true"
     try:
-        return name, int(value) if value.lstrip("-").isdigit() else float(value)
+        if "," in value:
+            return name, [_number(each) for each in value.strip("[]").split(",")]
+        return name, _number(value)
     except ValueError:
-        raise ValueError(f"--set: expected NAME=NUMBER such as alpha=5, got {text!r}") from None
+        raise ValueError(
+            "--set: expected NAME=VALUE, such as alpha=5, weight=1,2,3 (one number a class) or published=true, "
+            f"got {text!r}"
+        ) from None
+
+
+def _number(text: str) -> float:
+    text = text.strip()
+    return int(text) if text.removeprefix("-").isdecimal() else float(text)

@@ -19,6 +19,7 @@ must have one size, which arrays need.
 """
 
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -136,27 +137,33 @@ def _read_classes(path: Path, root: Path, split: str) -> LabeledData:
 
 def _read_segmentation(path: Path, root: Path, split: str) -> LabeledData:
     pictures = list(_pictures(root / "images"))
-    masks = {file.stem: file for file in _pictures(root / "masks")}
+    files = {file.stem: file for file in _pictures(root / "masks")}
     if not pictures:
         raise DataError(f"{root / 'images'}: expected pictures, found none")
-    pairs = [(picture, _mask_of(picture, masks)) for picture in pictures]
-    left_over = set(masks.values()) - {mask for _, mask in pairs}
+    pairs = [(picture, _mask_of(picture, files)) for picture in pictures]
+    left_over = set(files.values()) - {file for _, file in pairs}
     if left_over:
         raise BadFileError(min(left_over), "a picture of that name in images/", "none")
-    images, levels = [], []
-    for picture, mask in pairs:
+    images: list[NDArray[np.uint8]] = []
+    masks: list[NDArray[np.uint8]] = []
+    levels: dict[Path, set[int]] = {}
+    for picture, file in pairs:
         images.append(np.asarray(decode_rgb(picture)))
-        levels.append(decode_mask(mask))
-        _check_sizes(picture, mask, images, levels)
-    stacked = np.stack(levels)
-    class_names = _mask_classes(path, stacked, [mask for _, mask in pairs])
-    if len(class_names) == 2:
+        masks.append(decode_mask(file))
+        levels[file] = _levels_of(masks[-1])
+        _check_sizes(picture, file, images, masks)
+    stacked = np.stack(masks)
+    names, present = _listed_classes(path), set().union(*levels.values())
+    if len(names) < 3 and present <= {0, VOID} and not _holds_class_indices(path, split):
+        names = names if len(names) == 2 else ("background", "foreground")
         stacked = (stacked > 0).astype(np.uint8)
+    else:
+        names = _classes_of_indices(names, present, levels)
     return LabeledData(
         name=f"folder:{path.name}",
         split=split,
         labels=np.zeros(len(pairs), dtype=np.int64),
-        class_names=class_names,
+        class_names=names,
         images=np.stack(images),
         masks=stacked,
     )
@@ -181,24 +188,42 @@ def _check_sizes(
         raise BadFileError(mask, f"the size of its picture, {size[1]}x{size[0]}", found)
 
 
-def _mask_classes(path: Path, masks: NDArray[np.uint8], files: list[Path]) -> tuple[str, ...]:
+def _levels_of(mask: NDArray[np.uint8]) -> set[int]:
+    return set(np.flatnonzero(np.bincount(mask.ravel(), minlength=256)).tolist())
+
+
+def _listed_classes(path: Path) -> tuple[str, ...]:
+    """Class names of ``classes.txt``; none without that file."""
     listed = path / "classes.txt"
-    names: tuple[str, ...] = ()
-    if listed.is_file():
-        try:
-            lines = listed.read_text(encoding="utf-8-sig").split("\n")
-        except UnicodeDecodeError as error:
-            raise BadFileError(listed, "class names in UTF-8", f"other bytes ({error})") from error
-        names = tuple(line.strip() for line in lines if line.strip())
-    present = np.unique(masks)
-    if set(present.tolist()) <= {0, 255}:
-        return names if len(names) == 2 else ("background", "foreground")
-    count = len(names) or int(present.max()) + 1
-    if present.max() >= count or (not names and count > 64):
-        worst = int(np.argmax(masks.reshape(len(masks), -1).max(axis=1)))
+    if not listed.is_file():
+        return ()
+    try:
+        lines = listed.read_text(encoding="utf-8-sig").split("\n")
+    except UnicodeDecodeError as error:
+        raise BadFileError(listed, "class names in UTF-8", f"other bytes ({error})") from error
+    return tuple(line.strip() for line in lines if line.strip())
+
+
+def _holds_class_indices(path: Path, split: str) -> bool:
+    """Whether the training masks hold class indices, so that 255 is void in another split that shows 0 and 255."""
+    masks = path / "train" / "masks"
+    if split == "train" or not masks.is_dir():
+        return False
+    looked_at = islice(_pictures(masks), TRAINING_MASKS_LOOKED_AT)
+    return any(not _levels_of(decode_mask(file)) <= {0, VOID} for file in looked_at)
+
+
+def _classes_of_indices(
+    names: tuple[str, ...], present: set[int], levels: dict[Path, set[int]]
+) -> tuple[str, ...]:
+    """Names of the classes of masks that hold class indices, and 255 where there is no label."""
+    highest = max(present if len(names) > VOID else present - {VOID}, default=0)
+    count = len(names) or highest + 1
+    if highest >= count or (not names and count > MOST_UNNAMED_CLASSES):
+        worst = next(file for file, found in levels.items() if highest in found)
         expected = f"class indices 0..{count - 1}" if names else "class indices (or only 0 and 255)"
         advice = "name more classes in classes.txt" if names else "name the classes in classes.txt"
-        raise BadFileError(files[worst], expected, f"the level {present.max()}", advice)
+        raise BadFileError(worst, expected, f"the level {highest}", advice)
     return names or tuple(str(index) for index in range(max(2, count)))
 
 

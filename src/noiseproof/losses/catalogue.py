@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from noiseproof.losses import checks
@@ -110,7 +111,7 @@ def create(name: str, *, recipe: str | None = None, noise: str | None = None, **
             none were published for this loss, its defaults hold.
         noise: such as ``"sym-0.8"``, for the few recipes that depend on it.
         **arguments: hyper-parameters, which win over the recipe's, and the options of every loss (weight,
-            ignore_index, reduction, check_labels).
+            ignore_index, reduction, check_labels). ``weight`` may be a list of numbers, one a class.
 
     Example:
         >>> create("anl-fl", alpha=5.0, beta=5.0, gamma=0.5).reduction
@@ -120,8 +121,21 @@ def create(name: str, *, recipe: str | None = None, noise: str | None = None, **
     """
     found = record(name)
     _check_arguments(found, arguments)
+    if arguments.get("weight") is not None:
+        arguments["weight"] = _class_weights(arguments["weight"])
     published = published_recipe(found.name, recipe)
     return found.module(**(published.for_noise(noise) | arguments))
+
+
+def _class_weights(weight: object) -> Tensor:
+    if isinstance(weight, Tensor):
+        return weight
+    if not isinstance(weight, list | tuple) or not weight:
+        raise TypeError(
+            f"weight: expected numbers, one a class, such as [1.0, 2.0], got {checks.shown(weight)} of type "
+            f"{type(weight).__name__}"
+        )
+    return torch.tensor([checks.non_negative("weight", each) for each in weight])
 
 
 def published_recipe(name: str, recipe: str | None) -> Recipe:

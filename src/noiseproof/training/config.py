@@ -50,7 +50,8 @@ class Config:
         dataset: name of a data set, or ``folder:PATH`` or ``csv:PATH``.
         noise: short name of the label noise, such as ``"sym-0.8"``; ``"clean"`` leaves labels as they are.
         loss: name of a loss in the catalogue.
-        loss_parameters: its hyper-parameters.
+        loss_parameters: its hyper-parameters; also ``weight``, a list of numbers, one a class, and
+            ``ignore_index``, the label of samples or pixels that count nowhere.
         seed: the run's seed, from which noise, initial weights, order and augmentation have streams of their own.
         noise_seed: seed of the label noise alone; by default the run's, and 0 for instance-dependent noise.
         train_size: use only so many training samples, the same ones for every seed; all by default.
@@ -88,7 +89,7 @@ class Config:
     epochs: int
     learning_rate: float
     loss: str = "anl-ce"
-    loss_parameters: Mapping[str, float] = field(default_factory=dict)
+    loss_parameters: Mapping[str, Any] = field(default_factory=dict)
     noise: str = "clean"
     seed: int = 1
     noise_seed: int | None = None
@@ -149,6 +150,10 @@ class Config:
             if key in ("name", "recipe", "noise"):
                 raise TypeError(checks.unknown("loss_parameters", key, record(self.loss).defaults))
         create(self.loss, **parameters)  # the loss itself knows what it takes
+        if type(parameters.get("ignore_index", 0)) is not int:
+            raise TypeError(
+                f"ignore_index: expected an integer, got {checks.shown(parameters['ignore_index'])}"
+            )
         if not 0 <= self.ema < 1:
             raise ValueError(f"ema: expected a decay in [0, 1), got {self.ema!r}")
         if any(not 0 < share < 1 for share in self.schedule_milestones):
@@ -191,7 +196,7 @@ class Config:
                 object.__setattr__(self, each.name, float(getattr(self, each.name)))
         defaults = record(self.loss).defaults
         parameters = {
-            name: float(value) if isinstance(defaults.get(name), float) and type(value) is int else value
+            name: _written_one_way(value, isinstance(defaults.get(name), float))
             for name, value in self.loss_parameters.items()
         }
         object.__setattr__(self, "loss_parameters", parameters)
@@ -261,7 +266,6 @@ _KINDS: dict[str, tuple[Any, str]] = {
     str(str): (str, "a text"),
     str(str | None): (str | None, "a text"),
     str(bool): (bool, "true or false"),
-    str(Mapping[str, float]): (Mapping, "a table of numbers"),
     str(Mapping[str, Any]): (Mapping, "a table"),
     str(tuple[float, ...]): (tuple | list, "a list of numbers"),
 }
@@ -416,6 +420,13 @@ def with_changes(config: Config, **changes: Any) -> Config:
     """Return a copy with some fields changed, all checked again."""
     _check_keys(changes, "argument")
     return replace(config, **changes)
+
+
+def _written_one_way(value: Any, is_float: bool) -> Any:
+    """A hyper-parameter as configs hold it: floats where floats are meant, and lists of them."""
+    if isinstance(value, list | tuple):
+        return [float(each) if type(each) is int else each for each in value]
+    return float(value) if is_float and type(value) is int else value
 
 
 def _is_integer_within(value: object, most: int) -> bool:

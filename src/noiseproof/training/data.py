@@ -237,12 +237,12 @@ def _give_masks(config: Config, data: TrainingData) -> GivenLabels:
     labelled = clean.size
     if data.has_void:
         void = clean == VOID
-        given, labelled = np.where(void, clean, given), clean.size - np.count_nonzero(void)
+        given, labelled = np.where(void, clean, given), clean.size - int(np.count_nonzero(void))
     flipped = given != clean
     summary: dict[str, Any] = {
         "name": config.noise,
         "realised_rate": 0.0,
-        "wrong_pixels": np.count_nonzero(flipped) / max(1, labelled),
+        "wrong_pixels": int(np.count_nonzero(flipped)) / max(1, labelled),
     }
     if noisy is not None:
         counts = np.bincount(noisy.kinds, minlength=len(KINDS)).tolist()

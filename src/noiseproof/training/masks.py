@@ -13,6 +13,8 @@ from torch import Tensor
 from noiseproof import losses, models, noise
 from noiseproof.datasets import LabeledData
 from noiseproof.datasets.augment import Recipe
+from noiseproof.datasets.folders import VOID
+from noiseproof.losses import checks
 from noiseproof.noise import NoisyMasks
 from noiseproof.training.config import Config
 
@@ -34,6 +36,27 @@ def check_task(config: Config, train: LabeledData) -> None:
             raise ValueError(
                 f"{name}: is for classification; leave it out for {config.dataset}, which has masks"
             )
+
+
+def check_loss_options(config: Config, train: LabeledData, has_void: bool) -> None:
+    """Refuse class weights of another number of classes, and void pixels that nobody said are to be ignored.
+
+    Which pixels are void is said, not guessed: beside a stray pixel of level 1, a foreground of 255 looks the same.
+    """
+    weight, ignored = config.loss_parameters.get("weight"), config.loss_parameters.get("ignore_index")
+    if weight is not None and len(weight) != train.num_classes:
+        raise ValueError(
+            f"weight: expected {train.num_classes} numbers, one for each class of {config.dataset}, got "
+            f"{checks.shown(weight)}"
+        )
+    if has_void and ignored != VOID:
+        raise ValueError(
+            f"ignore_index: masks of {config.dataset} hold class indices and also {VOID}. If that marks pixels "
+            f"without a label, say --set ignore_index={VOID} (in a recipe: loss_parameters.ignore_index); else "
+            f"save them anew, got {'none' if ignored is None else ignored}"
+        )
+    if train.masks is not None and ignored == 1 and train.num_classes == 2:
+        raise ValueError(f"ignore_index: without class 1 there is nothing to find in {config.dataset}")
 
 
 def resized(config: Config, data: LabeledData) -> LabeledData:
@@ -73,7 +96,8 @@ def draw_mask_noise(config: Config, train: LabeledData) -> NoisyMasks | None:
         )
     assert name.rate is not None
     assert name.strength is not None
-    return noise.corrupt_masks(train.masks, name.rate, name.strength, config.drawn_with)
+    known = np.where(train.masks == VOID, 0, train.masks).astype(np.uint8)
+    return noise.corrupt_masks(known, name.rate, name.strength, config.drawn_with)
 
 
 def moved_masks(recipe: Recipe, masks: Sequence[Tensor], random: torch.Generator) -> list[Tensor]:

@@ -57,6 +57,8 @@ class EpochMeters:
         self, loss: RobustLoss, num_samples: int, num_classes: int, device: torch.device, spread: bool
     ) -> None:
         self.loss = loss
+        # Labels are never negative, so that torch's usual -100 ignores none.
+        self.ignored = loss.ignore_index if loss.ignore_index >= 0 else None
         self.parts = part_names(loss)
         counts = ("samples", "flipped", "correct_on_clean", "correct_on_flipped")
         self.state: dict[str, Tensor] = {
@@ -87,7 +89,7 @@ class EpochMeters:
         batch_size: int | None = None,
         share: float = 1.0,
     ) -> None:
-        """Add one step or several.
+        """Add one step or several; samples or pixels that the loss ignores count nowhere.
 
         Args:
             first_step: number of the first of them in the epoch.
@@ -103,7 +105,12 @@ class EpochMeters:
         state = self.state
         log_p = log_probabilities(logits)
         right = log_p.argmax(1) == given
-        state["samples"] += given.numel()
+        labelled = None if self.ignored is None else given != self.ignored
+        if labelled is None:
+            state["samples"] += given.numel()
+        else:
+            state["samples"] += labelled.sum()
+            right, flipped = right & labelled, flipped & labelled
         state["flipped"] += flipped.sum()
         state["correct_on_clean"] += (right & ~flipped).sum()
         state["correct_on_flipped"] += (right & flipped).sum()
@@ -116,7 +123,8 @@ class EpochMeters:
             torch.maximum(state["largest_gradient_norm"], norms.double().amax())
         )
         state["steps"] += len(losses)
-        state["predicted"] += log_p.exp().sum([d for d in range(log_p.ndim) if d != 1]).double()
+        p = log_p.exp() if labelled is None else torch.where(labelled.unsqueeze(1), log_p.exp(), 0.0)
+        state["predicted"] += p.sum([d for d in range(p.ndim) if d != 1]).double()
         bad = ~(torch.isfinite(losses) & torch.isfinite(norms))
         where = bad.to(torch.int64).argmax()
         first = (state["first_bad_step"] < 0) & bad.any()
@@ -132,8 +140,15 @@ class EpochMeters:
             return []
 
         def mean(term: Term, log_p: Tensor, given: Tensor) -> Tensor:
-            labels = IndexLabels(given, torch.ones_like(given, dtype=torch.bool), None)
-            return term.per_sample(log_p, labels).mean()
+            valid = torch.ones_like(given, dtype=torch.bool)
+            if self.ignored is not None:
+                valid = given != self.ignored
+                given = torch.where(valid, given, 0)
+            labels = IndexLabels(given, valid, self.loss.weight)
+            per_sample = term.per_sample(log_p, labels)
+            if self.ignored is None and self.loss.weight is None:
+                return per_sample.mean()
+            return labels.weigh(per_sample).sum() / labels.total_weight(per_sample)
 
         if len(given) <= batch_size:
             return [mean(term, log_p, given)[None].double() for _, term in self.loss.term.parts]

@@ -16,7 +16,7 @@ from noiseproof.training import checkpoint, dice, ranks
 from noiseproof.training.config import Config
 from noiseproof.training.data import Batches, TrainingData, give_labels
 from noiseproof.training.fast.networks import FastNetwork, can_be_fast
-from noiseproof.training.masks import moved_masks
+from noiseproof.training.masks import check_loss_options, moved_masks
 from noiseproof.training.meters import EpochMeters
 from noiseproof.training.streams import generator, stream_seed
 
@@ -30,6 +30,7 @@ class Run:
 
     def __init__(self, config: Config, data: TrainingData) -> None:
         self.config, self.data, self.device = config, data, data.device
+        check_loss_options(config, data.train, data.has_void)
         self.labels = give_labels(config, data)
         parameters: dict[str, Any] = dict(config.loss_parameters)
         self.loss = create(config.loss, **parameters).to(self.device)
@@ -230,7 +231,8 @@ class Run:
                 logits = model(images.contiguous(memory_format=torch.channels_last))
             if self.data.has_masks:
                 rows = slice(start, start + len(labels))
-                right[rows] = dice.count_pixels(logits.argmax(1), labels, self.data.num_classes)
+                classes = self.data.num_classes
+                right[rows] = dice.count_pixels(logits.argmax(1), labels, classes, self.meters.ignored)
                 start += len(labels)
             else:
                 right += (logits.argmax(1) == labels).sum()
@@ -238,8 +240,11 @@ class Run:
         return right
 
     def nothing_right(self) -> Tensor:
-        """What :meth:`count_right` counts, at zero: one number, or (N, K - 1, 3) of masks."""
-        shape = (len(self.data.test), self.data.num_classes - 1, 3) if self.data.has_masks else ()
+        """What :meth:`count_right` counts, at zero: one number, or of masks what Dice is made of."""
+        shape: tuple[int, ...] = ()
+        if self.data.has_masks:
+            classes = dice.classes_that_count(self.data.num_classes, self.meters.ignored)
+            shape = (len(self.data.test), len(classes), 3)
         return torch.zeros(shape, dtype=torch.int64, device=self.device)
 
     def scores(self, right: Tensor) -> dict[str, float]:
