@@ -6,7 +6,15 @@ from typing import Annotated
 
 import typer
 
-from noiseproof.command_line.table import FromFiles, GridName, RunsFolder, gather_runs, plain_errors
+from noiseproof.command_line.table import (
+    FromFiles,
+    GridName,
+    OtherPrecision,
+    OtherSettings,
+    RunsFolder,
+    gather_runs,
+    plain_errors,
+)
 
 EPILOG = """
 The page is one file that needs no network. Runs are read from the runs folder (NOISEPROOF_RUNS, or else runs in the
@@ -21,6 +29,8 @@ current folder), or from a results file.
   noiseproof report cifar10-table --from results/cifar10-table.jsonl --folder runs --price-per-hour 2.5
 
   noiseproof report my-grid.toml --out pages/mine.html
+
+  noiseproof report my-grid.toml --set epochs=30 --precision float32   runs of bench with the same options
 """
 
 
@@ -34,11 +44,13 @@ def report(
     price_per_hour: Annotated[
         float | None, typer.Option(min=0, metavar="MONEY", help="What an hour of the machine costs.")
     ] = None,
+    set_: OtherSettings = None,
+    precision: OtherPrecision = None,
     folder: RunsFolder = None,
 ) -> None:
     """Write a page about a grid: table against the paper, figures, noise, settings, every run and its command."""
     with plain_errors():
-        gathered = gather_runs(grid, from_files, folder)
+        gathered = gather_runs(grid, from_files, folder, set_, precision)
         from noiseproof.report import write_report
 
         path = out or Path(f"{gathered.grid.name}.html")

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """``noiseproof table``: a grid's recorded runs as a table, beside the paper's numbers."""
 
+import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from noiseproof.command_line.runs import printable
 if TYPE_CHECKING:
     from rich.text import Text
 
+    from noiseproof.grids import Grid
     from noiseproof.results import Gathered, ResultTable, TableCell
 
 EPILOG = """
@@ -30,6 +32,8 @@ Runs are read from the runs folder (NOISEPROOF_RUNS, or else runs in the current
   noiseproof table cifar10-table --format latex --out table.tex
 
   noiseproof table my-grid.toml --format csv --no-published
+
+  noiseproof table my-grid.toml --set epochs=30 --precision float32   runs of bench with the same options
 """
 
 PIPED_WIDTH = 200
@@ -62,6 +66,15 @@ RunsFolder = Annotated[
     typer.Option("--folder", metavar="FOLDER", help="The runs folder, instead of NOISEPROOF_RUNS."),
 ]
 
+OtherSettings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Runs that bench trained with this setting: epochs=30."),
+]
+OtherPrecision = Annotated[
+    str | None,
+    typer.Option("--precision", help="Runs that bench trained in this one: float32, tf32 or bf16."),
+]
+
 
 def table(
     grid: GridName,
@@ -69,13 +82,15 @@ def table(
     from_files: FromFiles = None,
     published: Annotated[bool, typer.Option(help="With the paper's numbers, where it has them.")] = True,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write to a file.")] = None,
+    set_: OtherSettings = None,
+    precision: OtherPrecision = None,
     folder: RunsFolder = None,
 ) -> None:
     """Print a grid's results: mean ± deviation over seeds, ranks, and how far from the paper."""
     from noiseproof.results import TEXT_FORMATS, table_of
 
     with plain_errors():
-        gathered = gather_runs(grid, from_files, folder)
+        gathered = gather_runs(grid, from_files, folder, set_, precision)
         made = table_of(gathered)
         if format is not Format.terminal:
             text = TEXT_FORMATS[format.value](made, published)
@@ -103,27 +118,64 @@ def plain_errors() -> Iterator[None]:
         fail(error)
 
 
-def gather_runs(grid: str, files: list[Path] | None, folder: Path | None) -> "Gathered":
+def gather_runs(
+    grid: str,
+    files: list[Path] | None,
+    folder: Path | None,
+    settings: list[str] | None = None,
+    precision: str | None = None,
+) -> "Gathered":
     """Find a grid's runs where the user says: in files, in a folder, or in the usual folder if neither is given.
+
+    Args:
+        grid: a grid's name or file.
+        files: results files.
+        folder: a runs folder.
+        settings: what bench was told with ``--set``.
+        precision: what it was told with ``--precision``.
 
     Raises:
         ValueError: none is recorded there.
     """
+    from noiseproof.command_line.bench import _setting
     from noiseproof.grids import load
     from noiseproof.results import gather
     from noiseproof.training.store import default_folder
 
-    loaded = load(grid)
+    said = dict(_setting(text) for text in settings or ())
+    loaded = load(grid).narrowed(settings=said | ({} if precision is None else {"precision": precision}))
     if not files and folder is None:
         folder = default_folder()
     gathered = gather(loaded, folder=folder, files=files or ())
     if not gathered.results:
         places = " and ".join(map(str, [*(files or ()), *([folder] if folder is not None else [])]))
         failed = f"; {len(gathered.failures)} broke off" if gathered.failures else ""
+        other = None if folder is None else _runs_with_other_settings(loaded, folder)
         raise ValueError(
-            f"no finished run of {loaded.name} in {places}{failed}; train some with: noiseproof bench {grid}"
+            f"no finished run of {loaded.name} in {places}{failed}; {other or _command_to_train(grid, loaded)}"
         )
     return gathered
+
+
+def _command_to_train(name: str, grid: "Grid") -> str:
+    from noiseproof.report.command import options_of
+
+    return f"train some with: {shlex.join(['noiseproof', 'bench', name, *options_of(grid.overrides)])}"
+
+
+def _runs_with_other_settings(grid: "Grid", folder: Path) -> str | None:
+    """How to find runs that bench trained with settings other than those that were said here; None without any."""
+    from noiseproof.report.command import options_of
+    from noiseproof.results.gather import other_runs
+
+    other = other_runs(grid, folder)
+    if not other.count:
+        return None
+    has = "1 finished run there has" if other.count == 1 else f"{other.count} finished runs there have"
+    told = f"{has} its data, losses and noises, but other settings or seeds"
+    if other.found:
+        return f"{told}; {other.found} of them with: {shlex.join(options_of(other.settings))}"
+    return f"{told}; let bench write them with --records FILE, and read it with --from FILE"
 
 
 def print_table(made: "ResultTable", with_published: bool = True) -> None:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command that repeats a run: its data, and whatever differs from what that data and loss have by default."""
 
+import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
@@ -18,6 +19,8 @@ WITHOUT_A_FLAG = (
     "schedule_milestones",
 )
 """What only a recipe file can say."""
+PLAIN_TEXT = re.compile(r"(?!(true|false|inf|nan)$)[A-Za-z][\w.-]*")
+"""A text that needs no quotation marks to be told from other values."""
 PLANNED = ("batch_size", "l1", "weight_decay")
 """What has a default, but is planned for data of the user's own, and so has to be said."""
 
@@ -58,6 +61,25 @@ def needs_a_file(config: Mapping[str, Any]) -> bool:
 
 def _without_a_flag(config: Mapping[str, Any], usual: Mapping[str, Any]) -> list[str]:
     return [name for name in config if name in WITHOUT_A_FLAG and config[name] != usual.get(name)]
+
+
+def options_of(settings: Mapping[str, Any]) -> list[str]:
+    """Settings in place of a grid's own, as ``bench``, ``table`` and ``report`` take them.
+
+    >>> options_of({"epochs": 30, "precision": "float32", "loss_parameters": {"alpha": 2.0}})
+    ['--set', 'epochs=30', '--precision', 'float32', '--set', 'loss_parameters={ alpha = 2.0 }']
+    """
+    from noiseproof.planning.recipe_file import toml
+    from noiseproof.training.config import NOT_PART_OF_THE_RESULT
+
+    words = []
+    for name, value in settings.items():
+        if name == "precision":
+            words += ["--precision", str(value)]
+        elif name not in NOT_PART_OF_THE_RESULT:
+            is_plain = isinstance(value, str) and PLAIN_TEXT.fullmatch(value)
+            words += ["--set", f"{name}={value if is_plain else toml(value)}"]
+    return words
 
 
 def _usual(config: Mapping[str, Any]) -> dict[str, Any]:

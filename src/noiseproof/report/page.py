@@ -10,6 +10,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from noiseproof.report.command import options_of
 from noiseproof.report.figures import draw_all
 from noiseproof.report.noise_maps import noise_facts
 from noiseproof.report.sections import anchors, cost, machines_of, run_rows, settings_of
@@ -35,17 +36,17 @@ def write_report(
         title: heading; the grid's title by default.
         introduction: a sentence or two below it.
         grid_argument: how the user names the grid in commands; its name by default.
-        command: what repeats all of it, where that is not ``noiseproof bench GRID``.
+        command: what repeats all of it, where that is not ``noiseproof bench GRID`` with the grid's overrides.
         price_per_hour: what an hour of the machine costs, to state each run's cost.
     """
     if not gathered.results:
         raise ValueError("results: expected at least one finished run to report on, got none")
     if price_per_hour is not None and not price_per_hour >= 0:
         raise ValueError(f"price_per_hour: expected a number from 0, got {price_per_hour!r}")
-    bench = None if command else f"noiseproof bench {shlex.quote(grid_argument or gathered.grid.name)}"
-    text = _render(
-        gathered, title or gathered.grid.title, introduction, bench, command or bench or "", price_per_hour
-    )
+    grid = gathered.grid
+    words = ["noiseproof", "bench", grid_argument or grid.name, *options_of(grid.overrides)]
+    bench = None if command else shlex.join(words)
+    text = _render(gathered, title or grid.title, introduction, bench, command or bench or "", price_per_hour)
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:

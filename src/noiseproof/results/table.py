@@ -214,6 +214,8 @@ def build_table(grid: "Grid", results: Iterable[Result], notes: Sequence[str] = 
 def notes_on(gathered: "Gathered") -> tuple[str, ...]:
     """What is missing or out of the ordinary about a grid's recorded runs."""
     notes = []
+    if settings := _other_settings(gathered.grid):
+        notes.append(f"Settings in place of the grid's own: {settings}.")
     if gathered.missing:
         recorded = gathered.expected - gathered.missing
         notes.append(f"{recorded} of {gathered.expected} runs of the grid are recorded.")
@@ -230,6 +232,14 @@ def notes_on(gathered: "Gathered") -> tuple[str, ...]:
             "seed."
         )
     return tuple(notes)
+
+
+def _other_settings(grid: "Grid") -> str:
+    """What was said over the grid's own settings, as far as it decides results."""
+    from noiseproof.training.config import NOT_PART_OF_THE_RESULT
+
+    said = {key: value for key, value in grid.overrides.items() if key not in NOT_PART_OF_THE_RESULT}
+    return ", ".join(f"{key} = {value}" for key, value in said.items())
 
 
 def _in_order(first: Sequence[str], others: Iterable[str]) -> list[str]:
