@@ -28,8 +28,8 @@ MODELS_SHARE = 0.7
 HIDDEN_SHARE = 0.4
 """As a share of what follows resemblance, so much more is hidden where everything speaks for people's (ψ = 1).
 
-Both shares are a judgement, made on some two hundred sets whose true labels are known. It matters little: their mean
-error changes by less than 0.2 points from 0.5 to 0.75 of the one and from 0.25 to 0.5 of the other.
+Both shares are a judgement, made on some two hundred sets whose true labels are known. It matters little: the
+mean error changes by less than 0.2 points from 0.5 to 0.75 of the one and from 0.25 to 0.5 of the other.
 """
 
 LEAST_EXPLAINED = 0.02
