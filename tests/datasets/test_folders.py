@@ -155,8 +155,43 @@ def test_what_is_wrong_with_masks_is_named(tmp_path):
         load(f"folder:{tmp_path}")
     (tmp_path / "masks/3.png").unlink()
     picture(tmp_path / "images/2.png", (6, 4))
+    write_mask(tmp_path / "masks/2.png", np.zeros((4, 6), dtype=np.uint8))
     with pytest.raises(BadFileError, match=r"2.png: expected 4x4 like the first picture, found 6x4; resize"):
         load(f"folder:{tmp_path}")
+
+
+def test_pictures_of_different_sizes_are_brought_to_one(tmp_path):
+    random = np.random.RandomState(0)
+    for number, (width, height) in enumerate([(10, 9), (7, 13), (6, 6)]):
+        for kind in ("images", "masks"):
+            (tmp_path / kind).mkdir(exist_ok=True)
+        pixels = random.randint(0, 256, (height, width, 3)).astype(np.uint8)
+        Image.fromarray(pixels).save(tmp_path / f"images/{number}.png")
+        write_mask(tmp_path / f"masks/{number}.png", random.randint(0, 3, (height, width)).astype(np.uint8))
+    with pytest.raises(
+        BadFileError, match=r"1.png: expected 10x9 like .*, found 7x13; resize .*--image-size 256"
+    ):
+        load(f"folder:{tmp_path}")
+    data = folders.read(tmp_path, "train", side=6)
+    assert data.images.shape == (3, 6, 6, 3)
+    for number in range(3):
+        image, mask = (Image.open(tmp_path / f"{kind}/{number}.png") for kind in ("images", "masks"))
+        np.testing.assert_array_equal(data.images[number], np.asarray(image.resize((6, 6), Image.BILINEAR)))
+        rows, columns = ((np.arange(6) + 0.5) * np.array(mask.size[::-1])[:, None] / 6).astype(int)
+        np.testing.assert_array_equal(data.masks[number], np.asarray(mask)[np.ix_(rows, columns)])
+    write_mask(tmp_path / "masks/1.png", np.zeros((6, 6), dtype=np.uint8))
+    with pytest.raises(BadFileError, match=r"1.png: expected the size of its picture, 7x13, found 6x6"):
+        folders.read(tmp_path, "train", side=6)
+
+
+def test_a_class_that_is_lost_on_the_way_to_the_side_is_still_a_class(tmp_path):
+    picture(tmp_path / "images/1.png", (40, 40))
+    mask = np.zeros((40, 40), dtype=np.uint8)
+    mask[:20], mask[0, 0] = 1, 2
+    write_mask(tmp_path / "masks/1.png", mask)
+    data = folders.read(tmp_path, "train", side=4)
+    assert set(np.unique(data.masks)) == {0, 1}
+    assert data.num_classes == 3
 
 
 # CSV ----------------------------------------------------------------------------------------------

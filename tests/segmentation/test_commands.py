@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import typer
+from PIL import Image
 from typer.testing import CliRunner
 
 from noiseproof.command_line import app
@@ -52,6 +53,37 @@ def test_mistakes_are_one_line(tmp_path, monkeypatch, arguments, message):
     assert result.exit_code == 2
     assert message in result.output
     assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize("recipe", [(), ("--recipe", "blobs")])
+def test_pictures_of_different_sizes_are_trained_on_at_one(tmp_path, recipe):
+    for number in range(12):
+        for kind, mode in (("images", "RGB"), ("masks", "L")):
+            (tmp_path / "odd" / kind).mkdir(parents=True, exist_ok=True)
+            picture = Image.new(mode, (20 + number, 31 - number))
+            picture.paste("white", (4, 4, 14, 12 + number % 3))
+            picture.save(tmp_path / "odd" / kind / f"{number}.png")
+    command = [
+        "train",
+        f"folder:{tmp_path / 'odd'}",
+        "--loss",
+        "ce",
+        "--epochs",
+        "1",
+        "--device",
+        "cpu",
+        *recipe,
+    ]
+    command += ["--folder", str(tmp_path / "runs")]
+    refused = invoke(command)
+    assert refused.exit_code == 2
+    assert "or say one: --image-size 256 brings all to it" in refused.output
+    result = invoke([*command, "--image-size", "16"])
+    assert result.exit_code == 0, result.output
+    assert "test Dice" in result.output
+    too_small = invoke([*command, "--image-size", "0"])
+    assert too_small.exit_code == 2
+    assert "image_size: expected an integer >= 1, got 0" in too_small.output
 
 
 def test_the_demo_trains_three_losses_and_writes_a_page(tmp_path, monkeypatch):

@@ -14,8 +14,8 @@ Segmentation, again with or without split folders::
     PATH/images/1.jpg, PATH/masks/1.png, ...      (or 1_mask.png, 1_segmentation.png)
     PATH/classes.txt                              optional: one class a line
 
-Masks hold a class index a pixel, or 0 and 255. Beside class indices, 255 marks pixels without a label. All pictures
-must have one size, which arrays need.
+Masks hold a class index a pixel, or 0 and 255. Beside class indices, 255 marks pixels without a label. Pictures
+become one array, so they must have one size or be brought to one while they are read.
 """
 
 from collections.abc import Iterator
@@ -24,6 +24,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
 from noiseproof.datasets.decode import IMAGE_SUFFIXES, decode_mask, decode_rgb
 from noiseproof.datasets.errors import BadFileError, DataError, NoSuchSplitError
@@ -42,15 +43,23 @@ _MASK_ENDINGS = ("", "_mask", "_segmentation")
 _NOT_PICTURES = frozenset({"thumbs.db", "desktop.ini"})
 
 
-def read(path: Path, split: str) -> LabeledData:
-    """Read one split of a folder of pictures."""
+def read(path: Path, split: str, *, side: int | None = None) -> LabeledData:
+    """Read one split of a folder of pictures.
+
+    Args:
+        path: the folder.
+        split: ``"train"``, ``"test"`` or ``"validation"``.
+        side: width and height that pictures with masks are brought to, one after the other: pictures bilinearly,
+            masks by the nearest pixel. By default they stay as they are and must have one size. Pictures in class
+            folders are decoded later and take no notice.
+    """
     if split not in SPLITS:
         raise DataError(f"split must be one of {', '.join(SPLITS)}, got {split!r}")
     if not path.is_dir():
         raise DataError(f"folder:{path}: expected a folder, found {'a file' if path.exists() else 'nothing'}")
     root = _split_folder(path, split)
     if (root / "images").is_dir() and (root / "masks").is_dir():
-        return _read_segmentation(path, root, split)
+        return _read_segmentation(path, root, split, side)
     return _read_classes(path, root, split)
 
 
@@ -135,7 +144,7 @@ def _read_classes(path: Path, root: Path, split: str) -> LabeledData:
     )
 
 
-def _read_segmentation(path: Path, root: Path, split: str) -> LabeledData:
+def _read_segmentation(path: Path, root: Path, split: str, side: int | None) -> LabeledData:
     pictures = list(_pictures(root / "images"))
     files = {file.stem: file for file in _pictures(root / "masks")}
     if not pictures:
@@ -148,10 +157,17 @@ def _read_segmentation(path: Path, root: Path, split: str) -> LabeledData:
     masks: list[NDArray[np.uint8]] = []
     levels: dict[Path, set[int]] = {}
     for picture, file in pairs:
-        images.append(np.asarray(decode_rgb(picture)))
-        masks.append(decode_mask(file))
-        levels[file] = _levels_of(masks[-1])
-        _check_sizes(picture, file, images, masks)
+        image, mask = decode_rgb(picture), decode_mask(file)
+        if mask.shape != (image.height, image.width):
+            found = f"{mask.shape[1]}x{mask.shape[0]}"
+            raise BadFileError(file, f"the size of its picture, {image.width}x{image.height}", found)
+        levels[file] = _levels_of(mask)  # of the whole mask: a small class may be lost on the way to the side
+        if side is not None and image.size != (side, side):
+            image = image.resize((side, side), Image.Resampling.BILINEAR)
+            mask = np.asarray(Image.fromarray(mask).resize((side, side), Image.Resampling.NEAREST))
+        images.append(np.asarray(image))
+        masks.append(mask)
+        _check_one_size(picture, images)
     stacked = np.stack(masks)
     names, present = _listed_classes(path), set().union(*levels.values())
     if len(names) < 3 and present <= {0, VOID} and not _holds_class_indices(path, split):
@@ -176,16 +192,14 @@ def _mask_of(picture: Path, masks: dict[str, Path]) -> Path:
     raise BadFileError(picture, f"its mask masks/{picture.stem}.png", "no such file")
 
 
-def _check_sizes(
-    picture: Path, mask: Path, images: list[NDArray[np.uint8]], levels: list[NDArray[np.uint8]]
-) -> None:
+def _check_one_size(picture: Path, images: list[NDArray[np.uint8]]) -> None:
     size, first = images[-1].shape[:2], images[0].shape[:2]
     if size != first:
-        expected = f"{first[1]}x{first[0]} like the first picture"
-        raise BadFileError(picture, expected, f"{size[1]}x{size[0]}", "resize pictures and masks to one size")
-    if levels[-1].shape != size:
-        found = f"{levels[-1].shape[1]}x{levels[-1].shape[0]}"
-        raise BadFileError(mask, f"the size of its picture, {size[1]}x{size[0]}", found)
+        expected, found = f"{first[1]}x{first[0]} like the first picture", f"{size[1]}x{size[0]}"
+        advice = (
+            "resize pictures and masks to one size, or say one: --image-size 256 brings all to it in training"
+        )
+        raise BadFileError(picture, expected, found, advice)
 
 
 def _levels_of(mask: NDArray[np.uint8]) -> set[int]:

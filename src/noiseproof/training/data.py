@@ -3,6 +3,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,18 +12,19 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from noiseproof import datasets, noise
-from noiseproof.datasets import LabeledData
+from noiseproof.datasets import LabeledData, folders
 from noiseproof.datasets.augment import Recipe, recipe_for
 from noiseproof.datasets.augment.mirror import RandomMirror
 from noiseproof.datasets.augment.normalize import IMAGENET_MEAN, IMAGENET_STD
 from noiseproof.datasets.decode import Fit, RandomWindow, Squash
 from noiseproof.datasets.folders import VOID
 from noiseproof.datasets.loader import StreamingLoader
+from noiseproof.losses import checks
 from noiseproof.noise import NoisyLabels
 from noiseproof.noise.masks import KINDS
 from noiseproof.training import ranks
-from noiseproof.training.config import Config
-from noiseproof.training.masks import check_task, draw_mask_noise, resized
+from noiseproof.training.config import MOST, Config
+from noiseproof.training.masks import check_task, draw_mask_noise
 from noiseproof.training.streams import generator, order_of_epoch, stream_seed
 
 RESIDENT_SHARE = 0.4
@@ -111,11 +113,11 @@ class GivenLabels:
 
 def load_data(config: Config, device: torch.device) -> TrainingData:
     """Load what a config names, from the cache or from the user's folder, onto the device if it fits."""
-    train = datasets.load(config.dataset)
+    train = load_split(config.dataset, "train", config.image_size)
     check_task(config, train)
     held_out = False
     try:
-        test = datasets.load(config.dataset, split="test")
+        test = load_split(config.dataset, "test", config.image_size)
     except datasets.NoSuchSplitError:  # a split that is there and broken is told, not replaced
         if not config.dataset.startswith(("folder:", "csv:")):
             raise
@@ -134,8 +136,6 @@ def load_data(config: Config, device: torch.device) -> TrainingData:
         train = train.subset(np.sort(chosen))
     if len(train) < 2:
         raise datasets.DataError(f"{config.dataset}: expected at least 2 training samples, got {len(train)}")
-    if train.masks is not None:
-        train, test = resized(config, train), resized(config, test)
     recipe = _recipe(config, train)
     images, test_images = _resident(train, recipe.train_fit, device), _resident(test, recipe.test_fit, device)
     if train.masks is not None and (images is None or test_images is None):
@@ -148,6 +148,15 @@ def load_data(config: Config, device: torch.device) -> TrainingData:
     return TrainingData(
         config.dataset, train, test, images, test_images, labels, recipe, device, held_out, has_void
     )
+
+
+def load_split(dataset: str, split: str, side: int | None = None) -> LabeledData:
+    """Load a split; pictures with masks of the user's own are brought to the side, whatever their sizes."""
+    prefix, _, path = dataset.partition(":")
+    if prefix != "folder" or side is None:
+        return datasets.load(dataset, split)
+    checks.positive_integer("image_size", side)
+    return folders.read(Path(path).expanduser(), split, side=min(side, MOST["image_size"]))
 
 
 def of_given_labels(config: Config, train: LabeledData, device: torch.device) -> TrainingData:

@@ -2,12 +2,9 @@
 """What segmentation asks of the engine: masks that fit the config, made wrong, and moved with their images."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
-from PIL import Image
 from torch import Tensor
 
 from noiseproof import losses, models, noise
@@ -57,26 +54,6 @@ def check_loss_options(config: Config, train: LabeledData, has_void: bool) -> No
         )
     if train.masks is not None and ignored == 1 and train.num_classes == 2:
         raise ValueError(f"ignore_index: without class 1 there is nothing to find in {config.dataset}")
-
-
-def resized(config: Config, data: LabeledData) -> LabeledData:
-    """Pictures and masks of the user's own, brought to the config's size: masks by the nearest pixel."""
-    side = config.image_size
-    if side is None or not config.dataset.startswith("folder:"):
-        return data
-    assert data.images is not None
-    assert data.masks is not None
-    if data.images.shape[1:3] == (side, side):
-        return data
-    return replace(
-        data,
-        images=np.stack([_squashed(image, side, Image.Resampling.BILINEAR) for image in data.images]),
-        masks=np.stack([_squashed(mask, side, Image.Resampling.NEAREST) for mask in data.masks]),
-    )
-
-
-def _squashed(pixels: NDArray[np.uint8], side: int, how: Image.Resampling) -> NDArray[np.uint8]:
-    return np.asarray(Image.fromarray(pixels).resize((side, side), how))
 
 
 def draw_mask_noise(config: Config, train: LabeledData) -> NoisyMasks | None:

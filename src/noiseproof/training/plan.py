@@ -4,11 +4,11 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from noiseproof import datasets
 from noiseproof.planning.choice import Choice
 from noiseproof.planning.deciding import decide
 from noiseproof.planning.facts import facts_of
 from noiseproof.training.config import Config, resolve
+from noiseproof.training.data import load_split
 
 __all__ = ["Choice", "config_of", "plan_for"]
 
@@ -23,7 +23,7 @@ def plan_for(dataset: str, said: Mapping[str, Any]) -> list[Choice]:
         >>> [choice.field for choice in plan_for("digits", {"loss": "ce"})]
         ['weight_decay', 'model', 'model_options', 'batch_size', 'epochs', 'learning_rate']
     """
-    facts = facts_of(datasets.load(dataset), dataset)
+    facts = facts_of(load_split(dataset, "train", said.get("image_size")), dataset)
     return [choice for choice in decide(facts, said) if choice.field != "row"]
 
 
