@@ -75,6 +75,40 @@ def test_arrays_frames_tensors_and_sparse_tables_give_the_same(table):
     assert list(RobustClassifier(epochs=1).fit(frame, y).feature_names_in_) == list(frame.columns)
 
 
+@pytest.mark.filterwarnings("ignore:Sparse .* tensor support is in beta")
+@pytest.mark.parametrize(
+    "made",
+    [
+        torch.Tensor.to_sparse,
+        torch.Tensor.to_sparse_csr,
+        torch.Tensor.to_sparse_csc,
+        lambda dense: dense.to_sparse_bsr((2, 2)),
+        lambda dense: dense.to_sparse(1),  # a sparse list of dense rows
+    ],
+)
+def test_sparse_tensors_are_read(table, made):
+    x = np.maximum(table[0], 0).astype(np.float32)
+    samples, labels = made(torch.tensor(x)), torch.tensor(table[1])
+    fitted = RobustClassifier(epochs=2, random_state=1).fit(samples, labels.to_sparse())
+    same = sparse.csr_array(x) if samples.dense_dim() == 0 else x
+    expected = RobustClassifier(epochs=2, random_state=1).fit(same, table[1])
+    assert np.array_equal(fitted.predict_proba(samples), expected.predict_proba(same))
+
+
+def test_a_last_batch_of_one_sample_does_not_stop_batch_norm(table):
+    def network(in_features, num_classes):
+        return nn.Sequential(
+            nn.Linear(in_features, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, num_classes)
+        )
+
+    x, y = table
+    fitted = RobustClassifier(
+        model=network, epochs=8, batch_size=50, learning_rate=0.01, standardize=False, random_state=1
+    ).fit(x[:401], y[:401])
+    assert int(fitted.model_[1].num_batches_tracked) == 8 * 8
+    assert fitted.score(x, y) > 0.85
+
+
 def test_sparse_tables_are_as_good_unpacked_at_once_or_by_batches(table, monkeypatch):
     x, y = np.maximum(table[0], 0), table[1]
     at_once = RobustClassifier(**FAST).fit(sparse.csr_array(x), y)
@@ -267,7 +301,28 @@ def test_hidden_none_is_logistic_regression():
         ({"model": lambda *_: 3}, TypeError, "one that makes int"),
         ({"class_weight": "equal"}, ValueError, "class_weight: expected None, 'balanced' or a mapping"),
         ({"validation_fraction": 1.5}, ValueError, "validation_fraction: expected a number between 0 and 1"),
-        ({"loss": "ce", "alpha": 2.0}, TypeError, "argument of loss 'ce'"),
+        (
+            {"loss": "ce", "alpha": 2.0},
+            ValueError,
+            "alpha: loss 'ce' has none; those that have one: .*anl-ce",
+        ),
+        (
+            {"loss": "gce", "beta": 2.0},
+            ValueError,
+            "beta: loss 'gce' has none; those that have one: .*anl-ce",
+        ),
+        ({"loss": "ce", "loss_parameters": {"q": 1}}, TypeError, "argument of loss 'ce'"),
+        ({"loss": "dice"}, ValueError, "loss: 'dice' is for segmentation"),
+        ({"device": "gpu"}, ValueError, "device: expected 'auto', 'cpu', 'cuda' or 'cuda:N', got 'gpu'"),
+        ({"device": None}, ValueError, "device: expected 'auto', 'cpu', 'cuda' or 'cuda:N', got None"),
+        ({"device": "cuda:99"}, ValueError, "device: 'cuda:99' was asked for, but"),
+        ({"hidden": 100}, TypeError, "hidden: expected 'auto' or a tuple of widths, such as .100,., got 100"),
+        ({"hidden": "wide"}, TypeError, "hidden: expected 'auto' or a tuple"),
+        ({"hidden": (64, 0)}, ValueError, "hidden: expected an integer >= 1, got 0"),
+        ({"hidden": (64, 2.5)}, TypeError, "hidden: expected an integer, got 2.5"),
+        ({"model": lambda _, k: nn.Linear(8, k + 1)}, ValueError, r"logits of shape \(1, 3\) .*got \(1, 4\)"),
+        ({"model": lambda _, k: nn.Linear(7, k)}, ValueError, r"does not read a sample of shape \(1, 8\)"),
+        ({"model": lambda _, k: nn.GRU(8, k)}, ValueError, "got tuple"),
         ({"learning_rate": 1e30, "loss": "ce"}, FloatingPointError, "try a smaller one"),
     ],
 )

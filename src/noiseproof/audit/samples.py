@@ -33,11 +33,11 @@ def as_array(values: Any) -> NDArray[Any]:
 
 
 def together(data: Any) -> tuple[Any, NDArray[Any]]:
-    """All samples, as they came where they can be taken row by row, else as one array; and all labels."""
+    """All samples, as a table or array whose rows can be taken, and all labels."""
     pair = _pair(data)
     if pair is not None:
         samples, labels = pair
-        return (as_array(samples) if isinstance(samples, list | Tensor) else samples), as_array(labels)
+        return (np.asarray(samples) if isinstance(samples, list) else off_torch(samples)), as_array(labels)
     parts = list(_batches(data))
     if not parts:
         raise ValueError("data: expected at least one sample, got none")

@@ -165,7 +165,7 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         random = check_random_state(self.random_state)
         seed = int(random.randint(np.iinfo(np.int32).max))
-        device = _device(self.device)
+        device = checks.device(self.device)
         devices = [device] if device.type == "cuda" else []
         with torch.random.fork_rng(devices):
             torch.manual_seed(seed)
@@ -211,6 +211,8 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if not again:
             self.model_ = self._network(shape)
         self.model_ = self.model_.to(device, self._dtype)
+        if not again:
+            checks.logits_of_one(self.model_, self._rows(X[:1], device)[slice(0, 1)], len(self.classes_))
 
         def part(which: NDArray[np.int64]) -> Samples:
             mean_one = weights[which] / weights[which].mean()
@@ -271,7 +273,7 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return np.ones((X.shape[0], 1))
         if X.shape[1:] != self._sample_shape:
             raise ValueError(f"X: expected samples of shape {self._sample_shape}, got {X.shape[1:]}")
-        device = _device(self.device)
+        device = checks.device(self.device)
         log_p = log_probabilities(self.model_.to(device), self._rows(X, device))
         self.model_.to("cpu")
         probabilities: NDArray[np.float64] = log_p.double().softmax(1).cpu().numpy()
@@ -352,9 +354,3 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"model: {self.model!r} reads images (N, C, H, W), got samples of shape {shape}; use 'mlp'"
             )
         return models.create(self.model, num_classes, in_channels=shape[0], image_size=(shape[1], shape[2]))
-
-
-def _device(name: str) -> torch.device:
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    return torch.device(name)

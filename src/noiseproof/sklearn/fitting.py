@@ -68,7 +68,7 @@ def train(
         parameters, settings.learning_rate, weight_decay=settings.weight_decay, fused=True
     )
     count, batch = len(samples.rows), settings.batch_size
-    steps = settings.epochs * -(-count // batch)
+    steps = settings.epochs * len(_sizes(count, batch))
     step = 0
     l1 = L1(settings.l1)
     history = History()
@@ -112,7 +112,19 @@ def train(
 def _batches(count: int, size: int, random: torch.Generator) -> list[Tensor] | list[slice]:
     if size >= count:
         return [slice(0, count)]
-    return list(torch.split(torch.randperm(count, generator=random), size))
+    return list(torch.split(torch.randperm(count, generator=random), _sizes(count, size)))
+
+
+def _sizes(count: int, size: int) -> list[int]:
+    """Samples of each batch; a last one of a single sample, of which batch norm can make nothing, joins the others.
+
+    >>> _sizes(10, 4), _sizes(9, 4), _sizes(3, 1)
+    ([4, 4, 2], [4, 5], [1, 1, 1])
+    """
+    whole, rest = divmod(count, size)
+    if rest == 1 and whole and size > 1:
+        return [size] * (whole - 1) + [size + 1]
+    return [size] * whole + [rest] * (rest > 0)
 
 
 class _Looks:

@@ -15,11 +15,20 @@ DENSE_NUMBERS = 1 << 26
 
 
 def off_torch(values: Any) -> Any:
-    """Tensors as NumPy arrays; everything else as it came."""
+    """Tensors as NumPy arrays, sparse ones of two dimensions as sparse tables; everything else as it came."""
     if not isinstance(values, Tensor):
         return values
     values = values.detach().cpu()
-    return (values.float() if values.dtype == torch.bfloat16 else values).numpy()
+    if values.dtype == torch.bfloat16:
+        values = values.float()
+    if values.layout is torch.strided:
+        return values.numpy()
+    if values.ndim != 2 or values.dense_dim():
+        return values.to_dense().numpy()
+    cells = (
+        values if values.layout is torch.sparse_coo else values.to_sparse(layout=torch.sparse_coo)
+    ).coalesce()
+    return sparse.csr_array((cells.values().numpy(), cells.indices().numpy()), shape=tuple(values.shape))
 
 
 MERGED_NUMBERS = 1 << 20
