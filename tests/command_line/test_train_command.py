@@ -65,6 +65,13 @@ def test_a_run_from_start_to_result(run):
     assert f"noiseproof runs {record.id}" in last
 
 
+def test_the_help_names_what_masks_take(run):
+    told = " ".join(run("--help").output.replace("│", " ").split())
+    assert "masks-SHARE-STRENGTH" in told
+    assert "weight=1,2,3" in told
+    assert "noiseproof train isic2017 --noise masks-0.7-0.7 --loss t-loss" in told
+
+
 def test_quiet_prints_the_result_only(run):
     done = run(*SHORT, "--quiet")
     assert len(done.output.strip().splitlines()) == 1

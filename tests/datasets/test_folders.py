@@ -145,9 +145,13 @@ def test_what_is_wrong_with_masks_is_named(tmp_path):
     with pytest.raises(BadFileError, match=r"2.png: expected the size of its picture, 4x4, found 5x4"):
         load(f"folder:{tmp_path}")
     write_mask(tmp_path / "masks/2.png", np.full((4, 4), 200, dtype=np.uint8))
-    with pytest.raises(
-        BadFileError, match=r"2.png: expected class indices \(or only 0 and 255\), found the level 200"
-    ):
+    two_levels = (
+        r"2.png: expected class indices \(or only 0 and 255\), found the level 200; save .* as 0 and 255"
+    )
+    with pytest.raises(BadFileError, match=two_levels):
+        load(f"folder:{tmp_path}")
+    write_mask(tmp_path / "masks/2.png", np.array([[0, 100, 150, 200]] * 4, dtype=np.uint8))
+    with pytest.raises(BadFileError, match=r"found the level 200; name the classes in classes.txt"):
         load(f"folder:{tmp_path}")
     write_mask(tmp_path / "masks/2.png", np.zeros((4, 4), dtype=np.uint8))
     write_mask(tmp_path / "masks/3.png", np.zeros((4, 4), dtype=np.uint8))

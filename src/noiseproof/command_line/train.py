@@ -23,6 +23,10 @@ EPILOG = """
 
   noiseproof train folder:photos --recipe plan.toml   what noiseproof plan wrote
 
+  noiseproof train isic2017 --noise masks-0.7-0.7 --loss t-loss
+
+  noiseproof train folder:cells --loss ce --set weight=1,2,3 --set ignore_index=255
+
   noiseproof train cifar10 --loss anl-ce --set alpha=2 --set beta=3 --epochs 30
 
   noiseproof train --resume cifar10-sym-0.8-anl-ce-s1-3f2a91c0
@@ -38,14 +42,22 @@ def train(
     ] = None,
     loss: Annotated[str | None, typer.Option(help="A loss of noiseproof losses.")] = None,
     noise: Annotated[
-        str | None, typer.Option(help="Wrong labels to make: clean, sym-RATE, asym-RATE, dep-RATE, real.")
+        str | None,
+        typer.Option(
+            help="Wrong labels to make: clean, sym-RATE, asym-RATE, dep-RATE, real; of masks masks-SHARE-STRENGTH."
+        ),
     ] = None,
     seed: Annotated[
         int | None, typer.Option(help="Decides noise, initial weights, order, augmentation.")
     ] = None,
     noise_seed: Annotated[int | None, typer.Option(help="Another seed for the noise alone.")] = None,
     set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A hyper-parameter of the loss.")
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="A hyper-parameter of the loss: alpha=5, weight=1,2,3 (one a class), published=true.",
+        ),
     ] = None,
     recipe: Annotated[
         str | None,
@@ -67,7 +79,9 @@ def train(
     ema: Annotated[float | None, typer.Option(help="Decay of a moving average of the weights.")] = None,
     precision: Annotated[str | None, typer.Option(help="float32, tf32 or bf16.")] = None,
     train_size: Annotated[int | None, typer.Option(help="Train on so many samples only.")] = None,
-    image_size: Annotated[int | None, typer.Option(help="Side to which picture files are brought.")] = None,
+    image_size: Annotated[
+        int | None, typer.Option(help="Side to which pictures and masks are brought.")
+    ] = None,
     evaluate_every: Annotated[int | None, typer.Option(help="Epochs between tests.")] = None,
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or cuda:N.")] = None,
     workers: Annotated[int | None, typer.Option(help="Processes that decode pictures.")] = None,

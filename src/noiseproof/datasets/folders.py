@@ -237,6 +237,8 @@ def _classes_of_indices(
         worst = next(file for file, found in levels.items() if highest in found)
         expected = f"class indices 0..{count - 1}" if names else "class indices (or only 0 and 255)"
         advice = "name more classes in classes.txt" if names else "name the classes in classes.txt"
+        if len(present) == 2 and 0 in present and len(names) < 3:
+            advice = "save the mask as 0 and 255"
         raise BadFileError(worst, expected, f"the level {highest}", advice)
     return names or tuple(str(index) for index in range(max(2, count)))
 
