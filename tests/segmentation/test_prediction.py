@@ -153,13 +153,46 @@ def test_three_classes_are_written_as_they_are(tmp_path):
 
 
 def test_the_overlay_tints_the_mask_and_leaves_the_rest():
-    picture = Image.new("RGB", (20, 20), (100, 100, 100))
-    mask = np.zeros((20, 20), np.uint8)
+    picture = Image.new("RGB", (100, 100), (100, 100, 100))  # too large to be enlarged
+    mask = np.zeros((100, 100), np.uint8)
     mask[5:15, 5:15] = 1
     shown = np.asarray(overlay(picture, mask))
     assert (shown[0, 0] == 100).all()
     assert tuple(shown[5, 5]) == (220, 40, 40)  # the outline
     assert tuple(shown[10, 10]) == (142, 79, 79)  # 0.65·100 + 0.35 of the tint
+
+
+@pytest.mark.parametrize(
+    ("size", "expected"),
+    [
+        ((64, 64), (128, 128)),
+        ((64, 40), (128, 80)),
+        ((7, 20), (63, 180)),
+        ((90, 90), (180, 180)),
+        ((91, 30), (91, 30)),
+        ((180, 180), (180, 180)),
+        ((360, 180), (180, 90)),
+    ],
+)
+def test_small_pictures_are_enlarged_by_whole_factors(size, expected):
+    random = np.random.RandomState(0)
+    pixels = random.randint(0, 256, (size[1], size[0], 3)).astype(np.uint8)
+    shown = overlay(Image.fromarray(pixels), np.zeros(size[::-1], np.uint8))
+    assert shown.size == expected
+    factor = expected[0] // size[0]
+    if factor >= 1:
+        np.testing.assert_array_equal(
+            np.asarray(shown), np.kron(pixels, np.ones((factor, factor, 1), np.uint8))
+        )
+
+
+def test_masks_are_enlarged_with_their_pictures():
+    mask = np.zeros((60, 60), np.uint8)
+    mask[10:30, 40:50] = 2
+    shown = np.asarray(overlay(Image.new("RGB", (60, 60)), mask))
+    tinted = np.zeros((180, 180), bool)
+    tinted[30:90, 120:150] = True
+    np.testing.assert_array_equal(shown.any(2), tinted)
 
 
 def test_a_grey_network_reads_colour_pictures(tmp_path):

@@ -94,12 +94,17 @@ def _identity(path: Path) -> tuple[int, int]:
 
 
 def overlay(picture: Image.Image, mask: Mask) -> Image.Image:
-    """The picture with each class tinted and outlined, small enough for a sheet."""
-    small = picture.copy()
-    small.thumbnail((CELL, CELL), Image.Resampling.BILINEAR)
-    shape = (small.width, small.height)
-    classes = np.asarray(Image.fromarray(mask).resize(shape, Image.Resampling.NEAREST))
-    pixels = np.asarray(small, dtype=np.float64).copy()
+    """The picture with each class tinted and outlined, of a size for a sheet.
+
+    A large one is made smaller; a small one is enlarged by a whole factor, so that its pixels stay square.
+    """
+    shown = picture.copy()
+    shown.thumbnail((CELL, CELL), Image.Resampling.BILINEAR)
+    factor = CELL // max(shown.size)
+    if factor > 1:
+        shown = shown.resize((factor * shown.width, factor * shown.height), Image.Resampling.NEAREST)
+    classes = np.asarray(Image.fromarray(mask).resize(shown.size, Image.Resampling.NEAREST))
+    pixels = np.asarray(shown, dtype=np.float64).copy()
     for k in range(1, int(classes.max()) + 1):
         inside = classes == k
         tint = np.array(TINTS[(k - 1) % len(TINTS)], dtype=np.float64)
