@@ -332,3 +332,18 @@ def test_recipes_state_only_what_a_config_knows():
         published_recipe("anl-ce", values.pop("published_for", None))
         values.pop("for_loss", None)
         assert set(values) <= {each.name for each in fields(Config)}
+
+
+def test_a_recipe_of_one_loss_lends_its_numbers_to_no_other(tmp_path):
+    plan = tmp_path / "plan.toml"
+    plan.write_text(
+        'loss = "anl-ce"\nmodel = "mlp"\nepochs = 7\nlearning_rate = 0.02\nl1 = 1e-4\nweight_decay = 0.0\n'
+        "[loss_parameters]\nalpha = 3.0\nbeta = 4.0\n"
+    )
+    own = resolve("digits", recipe=str(plan))
+    assert (own.l1, own.loss_parameters) == (1e-4, {"alpha": 3.0, "beta": 4.0})
+    for loss in ("ce", "anl-fl"):
+        other = resolve("digits", recipe=str(plan), loss=loss)
+        assert (other.epochs, other.learning_rate) == (7, 0.02)
+        assert (other.l1, dict(other.loss_parameters)) == (0.0, {})
+    assert resolve("digits", recipe=str(plan), loss="ce", weight_decay=1e-3).weight_decay == 1e-3

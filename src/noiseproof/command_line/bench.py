@@ -285,18 +285,13 @@ def _tell_table(grid: "Grid", options: _Options) -> None:
 
 
 def _command_for_report(name: str, grid: "Grid", options: _Options) -> str:
-    """How to look at what was trained; runs with other settings than the grid's are found in a file only."""
-    from noiseproof.training.config import NOT_PART_OF_THE_RESULT
+    """How to look at what was trained."""
+    from noiseproof.report.command import options_of
 
-    words = ["noiseproof", "report", name]
-    if set(grid.overrides) - set(NOT_PART_OF_THE_RESULT):
-        words += ["--from", str(options.records or "FILE")]
-    elif options.folder_was_said:
+    words = ["noiseproof", "report", name, *options_of(grid.overrides)]
+    if options.folder_was_said:
         words += ["--folder", str(options.folder)]
-    command = f"Report: {shlex.join([*words, '--open'])}"
-    if "FILE" in words:
-        command += ", with the FILE of --records: settings other than the grid's own are looked up there"
-    return command
+    return f"Report: {shlex.join([*words, '--open'])}"
 
 
 def _counted(states: "Sequence[CellState]") -> str:

@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 
 from noiseproof.datasets import cache, registry
-from noiseproof.datasets.errors import BadFileError, DataError
+from noiseproof.datasets.errors import BadFileError, DataError, NoSuchSplitError
 from noiseproof.datasets.labeled_data import SPLITS, LabeledData
 
 MOST_FILES_COMPARED = 100_000
@@ -75,7 +75,7 @@ def check(name: str, *, root: Path | str | None = None) -> Report:
             splits[split] = registry.load(name, split, root=root)
         except (DataError, OSError, ValueError) as error:
             # A split that was never there is worth a note; one that is there and cannot be read is a fault.
-            is_absent = split not in present and type(error) is DataError
+            is_absent = split not in present and type(error) in (DataError, NoSuchSplitError)
             findings.append(Finding("note" if is_absent else "fault", f"{split} split", str(error)))
     if not splits:
         findings.append(Finding("fault", "splits", "none can be read"))

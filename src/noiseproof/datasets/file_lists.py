@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseproof.datasets import cache
-from noiseproof.datasets.errors import BadFileError, DataError
+from noiseproof.datasets.errors import BadFileError, DataError, NoSuchSplitError
 from noiseproof.datasets.labeled_data import LabeledData
 
 MOST_DIGITS = 20
@@ -98,7 +98,7 @@ def read(folder: Path, name: str, split: str) -> LabeledData:
         if not isinstance(values, kind) or not all(isinstance(value, str) for value in values):
             raise BadFileError(folder / cache.MANIFEST, f"facts with {key}", "none, or of another kind")
     if split not in facts["splits"]:
-        raise DataError(f"{name} was read in without a {split} split; it has {', '.join(facts['splits'])}")
+        raise NoSuchSplitError(f"{name} was read in without a {split} split; it has {', '.join(facts['splits'])}")
     root = Path(facts["root"])
     if not root.is_dir():
         raise DataError(

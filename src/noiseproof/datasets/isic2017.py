@@ -27,7 +27,7 @@ from PIL import Image
 
 from noiseproof.datasets import cache, file_lists
 from noiseproof.datasets.decode import Squash, decode_mask, image_size
-from noiseproof.datasets.errors import BadFileError, DataError
+from noiseproof.datasets.errors import BadFileError, DataError, NoSuchSplitError
 from noiseproof.datasets.labeled_data import LabeledData
 from noiseproof.datasets.registry import Source, register
 
@@ -121,7 +121,7 @@ def read(folder: Path, split: str, *, name: str = NAME) -> LabeledData:
     """Read one split from the cache; labels are zeros, the classes are in the masks."""
     splits = cache.manifest_of(folder)["facts"]["splits"]
     if split not in splits:
-        raise DataError(f"{name} was read in without a {split} split; it has {', '.join(splits)}")
+        raise NoSuchSplitError(f"{name} was read in without a {split} split; it has {', '.join(splits)}")
     images = cache.read_array(folder, f"{split}_images")
     return LabeledData(
         name=name,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from noiseproof.datasets import cache
-from noiseproof.datasets.errors import DataError, NotInCacheError, UnknownDataError
+from noiseproof.datasets.errors import DataError, NoSuchSplitError, NotInCacheError, UnknownDataError
 from noiseproof.datasets.labeled_data import LabeledData
 
 
@@ -145,7 +145,7 @@ def load(name: str, split: str = "train", *, root: Path | str | None = None) -> 
         return _prefixes[prefix].read(Path(path).expanduser(), split)
     source = find(name)
     if split not in source.splits:
-        raise DataError(f"{name} has the splits {', '.join(source.splits)}, not {split!r}")
+        raise NoSuchSplitError(f"{name} has the splits {', '.join(source.splits)}, not {split!r}")
     folder = cache.folder_of(name, root) if source.embedded else filled_folder(source, root)
     return source.read(folder, split)
 

@@ -8,7 +8,7 @@ its labels or masks as the data set has them: noise is drawn for the other nine 
 from dataclasses import replace
 from pathlib import Path
 
-from noiseproof.datasets.errors import DataError
+from noiseproof.datasets.errors import NoSuchSplitError
 from noiseproof.datasets.labeled_data import LabeledData
 from noiseproof.datasets.registry import PrefixSource, load, register_prefix
 from noiseproof.datasets.splits import tuning_split
@@ -20,7 +20,7 @@ SEED = 1
 def read(name: Path, split: str) -> LabeledData:
     """Read one side of the split of a set's training data."""
     if split not in ("train", "test"):
-        raise DataError(f"{PREFIX}{name} has the splits train and test, not {split!r}")
+        raise NoSuchSplitError(f"{PREFIX}{name} has the splits train and test, not {split!r}")
     data = load(str(name), "train")
     train, held_out = tuning_split(data, seed=SEED).apply(data)
     if split == "train":

@@ -11,6 +11,7 @@ import json
 import os
 import tomllib
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from importlib import resources
 from pathlib import Path
@@ -37,6 +38,9 @@ DEEPEST_NESTING = 16
 
 LARGEST_SEED = 2**32 - 1
 """What NumPy's frozen generators, which draw noise and splits, can be seeded with."""
+
+OF_THE_LOSS = ("loss_parameters", "l1", "weight_decay")
+"""What a recipe that names a loss says for that loss only."""
 
 NOT_PART_OF_THE_RESULT = ("device", "compile", "workers", "evaluate_every")
 """Fields that say how to compute, not what: they are stored with a run but not hashed."""
@@ -354,6 +358,8 @@ def resolve(dataset: str, *, recipe: str | None = None, **given: Any) -> Config:
     values = read_recipe(recipe) if recipe else {}
     published_for = str(values.pop("published_for", ""))
     loss = record(given.get("loss", values.get("loss", "anl-ce"))).name
+    if "loss" in values and record(values["loss"]).name != loss:  # a plan's numbers are those of its own loss
+        values = {key: value for key, value in values.items() if key not in OF_THE_LOSS}
     noise = str(given.get("noise", values.get("noise", "clean")))
     if published_for:
         if published_for not in RECIPE_NAMES:
@@ -376,7 +382,6 @@ def resolve(dataset: str, *, recipe: str | None = None, **given: Any) -> Config:
         "loss_parameters": parameters,
         "dataset": dataset,
     }
-    values["inputs"] = inputs_of(dataset, values.get("weights"))
     missing = [name for name in ("model", "epochs", "learning_rate") if name not in values]
     if missing:
         if ":" not in dataset:
@@ -385,14 +390,16 @@ def resolve(dataset: str, *, recipe: str | None = None, **given: Any) -> Config:
             f"{dataset!r} has no recipe of its own, so say {', '.join(missing)} yourself, or name a recipe: "
             f"{', '.join(recipe_names())}"
         )
-    return Config(**values)
+    config = Config(**values)
+    return replace(config, inputs=inputs_of(config.dataset, config.weights))
 
 
 def inputs_of(dataset: str, weights: str | None) -> str | None:
     """Digest of the user's own data and weights as they are now; ``None`` where a config names neither."""
     digests = [identity_of(dataset)]
-    if weights is not None and Path(weights).is_file():
-        digests.append(identity_of_file(Path(weights)))
+    if weights is not None and os.path.isfile(weights):
+        with suppress(OSError):  # whoever reads them says what is wrong
+            digests.append(identity_of_file(Path(weights)))
     return "-".join(each for each in digests if each) or None
 
 

@@ -18,6 +18,7 @@ from noiseproof.training.data import Batches, TrainingData, give_labels
 from noiseproof.training.fast.networks import FastNetwork, can_be_fast
 from noiseproof.training.masks import check_loss_options, moved_masks
 from noiseproof.training.meters import EpochMeters
+from noiseproof.training.outcome import LAST_EPOCHS
 from noiseproof.training.streams import generator, stream_seed
 
 
@@ -213,7 +214,8 @@ class Run:
     def tests_this_epoch(self) -> bool:
         """Whether the epoch at hand ends with a test."""
         after = self.epoch + 1
-        return after == self.config.epochs or after % self.config.evaluate_every == 0
+        averaged = LAST_EPOCHS if self.data.has_masks else 1  # by what its result is made of
+        return after > self.config.epochs - averaged or after % self.config.evaluate_every == 0
 
     @torch.no_grad()
     def count_right(self, batches: Iterable[tuple[Tensor, Tensor]]) -> Tensor:
@@ -298,7 +300,8 @@ class Run:
 
     def _take(self, state: dict[str, Any]) -> None:
         self.model.load_state_dict(state["model"])
-        self.loss.load_state_dict(state.get("loss", {}), strict=False)
+        if "loss" in state:  # not in the first checkpoints
+            self.loss.load_state_dict(state["loss"])
         ours = [{k: v for k, v in group.items() if k != "params"} for group in self.optimizer.param_groups]
         self.optimizer.load_state_dict(state["optimizer"])
         for group, own in zip(self.optimizer.param_groups, ours, strict=True):
