@@ -195,6 +195,7 @@ CHANGED = {
     "schedule_milestones": (0.5,),
     "precision": "bf16",
     "device": "cpu",
+    "augment": "none",
     "inputs": "0123456789abcdef",
 }
 

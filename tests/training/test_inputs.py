@@ -11,7 +11,9 @@ from PIL import Image
 from tests.stopping import StopAfter
 
 from noiseproof.datasets.identity import identity_of
+from noiseproof.planning import Noise, plan
 from noiseproof.training import engine, resolve, train
+from noiseproof.training.data import load_data
 from noiseproof.training.interruption import Interrupted
 
 SETTINGS = {"model": "mlp", "epochs": 2, "learning_rate": 0.05, "batch_size": 8, "loss": "ce"}
@@ -111,3 +113,24 @@ def test_what_is_not_there_has_no_identity(tmp_path):
     assert identity_of(f"folder:{tmp_path}/one") == before == identity_of(f"tuning:folder:{tmp_path}/one")
     (tmp_path / "one" / "a.png").write_bytes(b"123")
     assert identity_of(f"folder:{tmp_path}/one") != before
+
+
+def test_pictures_are_mirrored_unless_told_otherwise(photos):
+    device = torch.device("cpu")
+    usual = load_data(config_of(f"folder:{photos}"), device)
+    plain = load_data(config_of(f"folder:{photos}", augment="none"), device)
+    assert [type(each).__name__ for each in usual.recipe.train] == ["RandomMirror"]
+    assert plain.recipe.train == ()
+    images = plain.images[:4]
+    random = torch.Generator().manual_seed(0)
+    unchanged = plain.recipe.for_training(images, random)
+    torch.testing.assert_close(unchanged, plain.recipe.for_testing(images))
+    assert config_of(f"folder:{photos}").hash != config_of(f"folder:{photos}", augment="none").hash
+    with pytest.raises(ValueError, match="augment: unknown name 'mirror'"):
+        config_of(f"folder:{photos}", augment="mirror")
+
+
+def test_a_plan_says_that_pictures_are_mirrored(photos):
+    assert "mirrored at random" in plan(f"folder:{photos}", noise=Noise(0.1)).as_toml()
+    assert "mirrored" not in plan(f"folder:{photos}", noise=Noise(0.1), said={"augment": "none"}).as_toml()
+    assert "mirrored" not in plan("digits", noise=Noise(0.1)).as_toml()

@@ -76,6 +76,12 @@ def train(
     l1: Annotated[float | None, typer.Option("--l1", help="δ of L1, through the gradient.")] = None,
     jacobian: Annotated[float | None, typer.Option(help="Strength of the Jacobian's norm.")] = None,
     clip_norm: Annotated[float | None, typer.Option(help="Largest norm of the gradient; 0: any.")] = None,
+    augment: Annotated[
+        str | None,
+        typer.Option(
+            metavar="none", help="none: do not mirror or move training pictures, e.g. of digits or text."
+        ),
+    ] = None,
     ema: Annotated[float | None, typer.Option(help="Decay of a moving average of the weights.")] = None,
     precision: Annotated[str | None, typer.Option(help="float32, tf32 or bf16.")] = None,
     train_size: Annotated[int | None, typer.Option(help="Train on so many samples only.")] = None,
@@ -120,6 +126,7 @@ def train(
         "l1": l1,
         "jacobian": jacobian,
         "clip_norm": clip_norm,
+        "augment": augment,
         "ema": ema,
         "precision": precision,
         "train_size": train_size,

@@ -98,7 +98,9 @@ def read(folder: Path, name: str, split: str) -> LabeledData:
         if not isinstance(values, kind) or not all(isinstance(value, str) for value in values):
             raise BadFileError(folder / cache.MANIFEST, f"facts with {key}", "none, or of another kind")
     if split not in facts["splits"]:
-        raise NoSuchSplitError(f"{name} was read in without a {split} split; it has {', '.join(facts['splits'])}")
+        raise NoSuchSplitError(
+            f"{name} was read in without a {split} split; it has {', '.join(facts['splits'])}"
+        )
     root = Path(facts["root"])
     if not root.is_dir():
         raise DataError(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from noiseproof import datasets
+from noiseproof.datasets.identity import OWN
 from noiseproof.planning.choice import Choice
 from noiseproof.planning.deciding import decide
 from noiseproof.planning.facts import Facts, Noise, facts_of
@@ -19,6 +20,12 @@ LABELED_BY_PEOPLE = {"cifar10n": 0.4021, "cifar100n": 0.402}
 """Data sets whose noise is known, because their true labels are."""
 
 GREEK = {"alpha": "α", "beta": "β", "entropy_weight": "λ", "gamma": "γ"}
+
+
+MIRRORED = (
+    "Training pictures are mirrored at random. Where left and right differ, as in digits and text, say "
+    'augment = "none" here, or --augment none.'
+)
 
 
 @dataclass(frozen=True)
@@ -66,6 +73,8 @@ class Plan:
         row = reasons.pop("row", None)
         if row is not None:
             lines += ["#", *comment(f"Numbers are those of the row {row.value}: {row.reason}"), *_cited(row)]
+        if self.facts.name.startswith(OWN) and "augment" not in self.values:
+            lines += ["#", *comment(MIRRORED)]
         for field, value in self.values.items():
             choice = reasons.get(field, Choice(field, value, "said by the user"))
             lines += ["", *comment(_named(choice)), *_cited(choice), f"{field} = {toml(value)}"]

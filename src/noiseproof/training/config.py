@@ -84,6 +84,8 @@ class Config:
         device: ``"auto"``, ``"cpu"``, ``"cuda"``, ``"cuda:1"``, …
         workers: processes that decode image files.
         evaluate_every: epochs between tests; the last epoch is always tested.
+        augment: ``"none"`` leaves training pictures as they are; by default they are changed at random as the data
+            set's recipe says, and the user's own mirrored left to right.
         inputs: digest of what is only named above, the user's own data and weights. :func:`resolve` fills it, so
             that a run on corrected labels is another run.
     """
@@ -121,6 +123,7 @@ class Config:
     device: str = "auto"
     workers: int = 2
     evaluate_every: int = 1
+    augment: str | None = None
     inputs: str | None = None
 
     def __post_init__(self) -> None:
@@ -131,6 +134,8 @@ class Config:
         for name, allowed in (("optimizer", OPTIMIZERS), ("schedule", SCHEDULES), ("precision", PRECISIONS)):
             if getattr(self, name) not in allowed:
                 raise ValueError(checks.unknown(name, getattr(self, name), allowed))
+        if self.augment not in (None, "none"):
+            raise ValueError(checks.unknown("augment", self.augment, ("none",)))
         for name in ("epochs", "batch_size", "evaluate_every", "schedule_every"):
             checks.positive_integer(name, getattr(self, name))
         for name in ("train_size", "image_size"):
@@ -241,9 +246,10 @@ class Config:
             k: list(v) if isinstance(v, tuple) else v for k, v in self.model_options.items()
         }
         data["schedule_milestones"] = list(self.schedule_milestones)
-        if self.inputs is None:
-            del data["inputs"]
-        return data
+        # These came later: a config that does not use them keeps its hash.
+        return {
+            key: value for key, value in data.items() if value is not None or key not in ("augment", "inputs")
+        }
 
     @property
     def hash(self) -> str:

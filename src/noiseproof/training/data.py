@@ -170,7 +170,13 @@ def of_given_labels(config: Config, train: LabeledData, device: torch.device) ->
 
 
 def _recipe(config: Config, train: LabeledData) -> Recipe:
-    """The data set's own recipe; for users' data a plain one: squashed to one size, flipped at random."""
+    """How pictures are prepared; without augmentation, training pictures as those for testing."""
+    recipe = _usual_recipe(config, train)
+    return replace(recipe, train=(), train_fit=recipe.test_fit) if config.augment == "none" else recipe
+
+
+def _usual_recipe(config: Config, train: LabeledData) -> Recipe:
+    """The data set's own recipe; for users' data a plain one: squashed to one size, mirrored at random."""
     if not config.dataset.startswith(("folder:", "csv:")):
         if config.image_size is not None:
             raise ValueError(f"image_size: {config.dataset} has a size of its own; leave it out")

@@ -41,6 +41,7 @@ SHARED_BY_A_PACK = (
     "batch_size",
     "train_size",
     "image_size",
+    "augment",
     "device",
     "precision",
 )
