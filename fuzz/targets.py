@@ -314,7 +314,7 @@ def _store(content: bytes, folder: Path) -> object:
         return [store.get(run.id) for run in store.runs()]
 
 
-_DATA = ("BadFileError", "DataError")
+_DATA = ("BadFileError", "DataError", "NoSuchSplitError")
 _STORE = ("StoreError", "DamagedStoreError", "NewerStoreError", "UnknownRunError", "AmbiguousRunError")
 _WEIGHTS = (
     "models/weights.py: load_weights _without_wrapper_prefixes _names_of_another_final_layer "
