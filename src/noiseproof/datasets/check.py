@@ -16,6 +16,7 @@ import numpy as np
 
 from noiseproof.datasets import cache, registry
 from noiseproof.datasets.errors import BadFileError, DataError, NoSuchSplitError
+from noiseproof.datasets.folders import VOID
 from noiseproof.datasets.labeled_data import SPLITS, LabeledData
 
 MOST_FILES_COMPARED = 100_000
@@ -136,8 +137,10 @@ def _look_at_balance(data: LabeledData) -> Iterable[Finding]:
 
 def _look_at_masks(data: LabeledData) -> Iterable[Finding]:
     assert data.masks is not None
-    largest = max((int(mask.max()) for mask in data.masks), default=0)
-    found = f"0..{largest} ({data.num_classes} classes)"
+    labelled = (mask[mask != VOID] for mask in data.masks)
+    largest = max((int(each.max()) for each in labelled if each.size), default=0)
+    void = any((mask == VOID).any() for mask in data.masks)
+    found = f"0..{largest} ({data.num_classes} classes)" + (f", {VOID} where there is no label" if void else "")
     yield Finding("fine" if largest < data.num_classes else "fault", f"{data.split} mask values", found)
     empty = sum(not mask.any() for mask in data.masks)
     if empty:

@@ -110,7 +110,8 @@ def choose_examples(run: Run) -> Examples:
     given = np.concatenate([run.labels.given[trained].cpu().numpy(), test.masks[best + worst]])
     predicted = _predicted(run, images)
     classes = run.data.num_classes
-    counted = dice.count_pixels(torch.from_numpy(predicted), torch.from_numpy(true), classes)
+    both = torch.from_numpy(predicted), torch.from_numpy(true)
+    counted = dice.count_pixels(*both, classes, run.meters.ignored)
     return Examples(
         kind=(*(kind for kind, _ in chosen), *["best"] * few, *["worst"] * few),
         index=np.array(trained + best + worst, dtype=np.int64),
