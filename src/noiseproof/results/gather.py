@@ -58,7 +58,8 @@ def gather(grid: "Grid", *, folder: Path | None = None, files: Sequence[Path] = 
 
     In a runs folder a cell's run is the finished one with its config's hash. A line of a file is found by its hash
     too, or else by method, noise and seed: a published result stays one when a later version of the package knows
-    more settings. Where both have a cell, the file's counts.
+    more settings. A run with the cell's own config counts before a line with another one; where both file and folder
+    have it, the file's does.
 
     Args:
         grid: what is looked for.
@@ -68,13 +69,17 @@ def gather(grid: "Grid", *, folder: Path | None = None, files: Sequence[Path] = 
     cells = grid.cells()
     by_hash = {cell.config.hash: cell for cell in cells}
     lines = [result for path in files for result in read_records(path)]
-    found, other_config = _from_lines(grid, by_hash, lines)
+    found, near = _from_lines(grid, by_hash, lines)
     failures: list[Failure] = []
-    from_lines = len(found)
+    left_out = len(lines) - len(found)
     if folder is not None:
         waiting = [cell for cell in cells if _key(cell) not in found]
         stored, failures = _from_store(folder, waiting)
         found |= stored
+    near = {key: result for key, result in near.items() if key not in found}
+    other_config = _count_in_grid(grid, by_hash, near)
+    failures = [each for each in failures if (each.method, each.noise, each.seed) not in near]
+    found |= near
     ordered = [found[_key(cell)] for cell in cells if _key(cell) in found]
     known = {_key(cell) for cell in cells}
     return Gathered(
@@ -84,7 +89,7 @@ def gather(grid: "Grid", *, folder: Path | None = None, files: Sequence[Path] = 
         expected=len(cells),
         missing=len(cells) - len(ordered),
         other_config=other_config,
-        left_out=len(lines) - from_lines,
+        left_out=left_out - len(near),
         folder=folder,
     )
 
@@ -98,7 +103,8 @@ def _key(cell: "Cell") -> Key:
 
 def _from_lines(
     grid: "Grid", by_hash: "dict[str, Cell]", lines: Iterable[Result]
-) -> tuple[dict[Key, Result], int]:
+) -> tuple[dict[Key, Result], dict[Key, Result]]:
+    """Lines with the config of a cell, and others on the same data by the place that they would have."""
     found: dict[Key, Result] = {}
     others: dict[Key, Result] = {}
     for result in lines:
@@ -111,11 +117,13 @@ def _from_lines(
             known = others.get(key)
             if known is None or (known.variant is not None and result.variant is None):
                 others[key] = replace(result, method=label)
-    new = {key: result for key, result in others.items() if key not in found}
+    return found, {key: result for key, result in others.items() if key not in found}
+
+
+def _count_in_grid(grid: "Grid", by_hash: "dict[str, Cell]", near: Iterable[Key]) -> int:
     methods = {method.label for method in grid.methods}
     noises = {cell.config.noise for cell in by_hash.values()}
-    differing = sum(label in methods and noise in noises for label, noise, _ in new)
-    return found | new, differing
+    return sum(label in methods and noise in noises for label, noise, _ in near)
 
 
 def _label(grid: "Grid", result: Result) -> str:
