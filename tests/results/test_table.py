@@ -111,8 +111,8 @@ def test_runs_of_a_folder_are_found_by_their_hash(tmp_path):
     write_results(file, [result_of(other, 44.0), result_of(finished, 72.0)])
     both = gather(grid, folder=tmp_path, files=[file])
     assert [r.score for r in both.results] == [72.0, 44.0]  # the file's counts
-    write_results(file, [replace(result_of(finished, 33.0), config_hash="0" * 16)])
-    other_settings = gather(grid, folder=tmp_path, files=[file])
+    write_results(tmp_path / "other.jsonl", [replace(result_of(finished, 33.0), config_hash="0" * 16)])
+    other_settings = gather(grid, folder=tmp_path, files=[tmp_path / "other.jsonl"])
     assert [r.score for r in other_settings.results] == [71.5]  # but not that of another config
     assert (other_settings.other_config, other_settings.left_out) == (0, 1)
 

@@ -58,7 +58,7 @@ def gather(grid: "Grid", *, folder: Path | None = None, files: Sequence[Path] = 
 
     In a runs folder a cell's run is the finished one with its config's hash. A line of a file is found by its hash
     too, or else by method, noise and seed: a published result stays one when a later version of the package knows
-    more settings. A run with the cell's own config counts before a line with another one; where both file and folder
+    more settings. A run with the cell's own config counts before a line with another one; where file and folder
     have it, the file's does.
 
     Args:
