@@ -142,7 +142,7 @@ def test_the_users_own_pictures_are_planned_and_the_reasons_printed(run, photos)
     assert not any(line.startswith(("model =", "epochs =", "image_size =")) for line in lines)
     assert "held-out training pictures, whose labels may be wrong too" in lines[-1]
     record = only_run()
-    assert record.id.startswith("my-photos-clean-anl-ce-s1-")
+    assert record.id.startswith("my-photos-given-anl-ce-s1-")
     assert record.config["loss_parameters"] == {"alpha": 1.0, "beta": 5.0}
     assert record.result["held_out"] is True
 
