@@ -269,7 +269,7 @@ class Config:
         # Other alphabets may take four bytes a letter, and file names hold 255; no dot, lest "con.x" be "con".
         source = "".join(c if c.isalnum() else "-" for c in source)[:30].strip("-") or "data"
         loss = self.loss.replace("*", "-er").replace("+", "-")
-        # Nobody knows that the labels of one's own data are clean. (Runs begun before configs had inputs keep names.)
+        # Nobody knows that the labels of one's own data are clean. Runs from before configs had inputs keep names.
         own = self.dataset.startswith(OWN) and self.inputs is not None
         noise = "given" if own and self.noise == "clean" else self.noise
         return f"{source}-{noise}-{loss}-s{self.seed}-{self.hash[:8]}"
