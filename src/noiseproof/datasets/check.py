@@ -140,7 +140,9 @@ def _look_at_masks(data: LabeledData) -> Iterable[Finding]:
     labelled = (mask[mask != VOID] for mask in data.masks)
     largest = max((int(each.max()) for each in labelled if each.size), default=0)
     void = any((mask == VOID).any() for mask in data.masks)
-    found = f"0..{largest} ({data.num_classes} classes)" + (f", {VOID} where there is no label" if void else "")
+    found = f"0..{largest} ({data.num_classes} classes)" + (
+        f", {VOID} where there is no label" if void else ""
+    )
     yield Finding("fine" if largest < data.num_classes else "fault", f"{data.split} mask values", found)
     empty = sum(not mask.any() for mask in data.masks)
     if empty:
