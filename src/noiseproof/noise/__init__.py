@@ -16,6 +16,7 @@ from noiseproof.noise.instance_dependent import instance_dependent
 from noiseproof.noise.masks import NoisyMasks, corrupt_masks
 from noiseproof.noise.names import NoiseName, parse_name
 from noiseproof.noise.open_set import open_set, with_outside_images
+from noiseproof.noise.own import draw_own, register
 from noiseproof.noise.record import NoisyLabels, fingerprint
 from noiseproof.noise.symmetric import symmetric, symmetric_transition
 
@@ -27,6 +28,7 @@ __all__ = [
     "asymmetric",
     "asymmetric_transition",
     "corrupt_masks",
+    "draw_own",
     "fingerprint",
     "from_arrays",
     "from_file",
@@ -34,6 +36,7 @@ __all__ = [
     "instance_dependent",
     "open_set",
     "parse_name",
+    "register",
     "symmetric",
     "symmetric_transition",
     "with_outside_images",

@@ -9,18 +9,26 @@ from types import MappingProxyType
 
 from noiseproof.noise.checks import checked_choice, checked_rate
 
-NUMBERS_OF_KIND: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "clean": (),
-        "sym": ("rate",),
-        "asym": ("rate",),
-        "dep": ("rate",),
-        "real": (),
-        "open": ("rate",),
-        "masks": ("share", "strength"),
-    }
-)
+_NUMBERS: dict[str, tuple[str, ...]] = {
+    "clean": (),
+    "sym": ("rate",),
+    "asym": ("rate",),
+    "dep": ("rate",),
+    "real": (),
+    "open": ("rate",),
+    "masks": ("share", "strength"),
+}
+NUMBERS_OF_KIND: Mapping[str, tuple[str, ...]] = MappingProxyType(_NUMBERS)
 """Each kind of noise with the numbers that follow it in a name."""
+
+
+def add_kind(kind: str) -> None:
+    """Make a name known, to be followed by a rate."""
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", kind):
+        raise ValueError(f"kind: expected small letters, digits and _, such as 'blur', got {kind!r}")
+    if kind in _NUMBERS:
+        raise ValueError(f"kind: {kind!r} is known already; choose another name")
+    _NUMBERS[kind] = ("rate",)
 
 
 @dataclass(frozen=True)

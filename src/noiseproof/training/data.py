@@ -290,7 +290,10 @@ def draw_noise(config: Config, train: LabeledData) -> NoisyLabels | None:
                 "noise: instance-dependent noise needs images in memory; this data set has files"
             )
         return noise.instance_dependent(train.images, labels, name.rate, classes, seed)
-    raise ValueError(f"noise: {config.noise!r} does not apply to classification")
+    found = noise.draw_own(name, train, seed)
+    if found is None:
+        raise ValueError(f"noise: {config.noise!r} does not apply to classification")
+    return found
 
 
 def _flips(dataset: str, num_classes: int) -> Any:
