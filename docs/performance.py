@@ -49,7 +49,7 @@ AFTER = """\
   ResNet-34 side by side (170 MB an epoch each) went from 1.58 s to 1.23 s.
 * In float32 an epoch of the 8-layer CNN takes 1.55 s, 1.3 s of it convolutions at 26 to 42 TFLOP/s; channels first
   they would be 5 to 14% faster, at 200 channels instead of 196 they are up to 17% slower.
-* Every idea that was tried last (long-lived programs, unrolled loops, streams) brought less than 3%.
+* The ideas that were tried last (long-lived programs, unrolled loops, streams) each brought a pack less than 3%.
 
 ## What is missing
 

@@ -47,6 +47,11 @@ def test_a_corrected_label_makes_another_run(photos, tmp_path):
     assert second.status == "finished"
 
 
+def test_a_folder_below_home_is_looked_into(photos, monkeypatch):
+    monkeypatch.setenv("HOME", str(photos.parent))
+    assert identity_of("folder:~/photos") == identity_of(f"folder:{photos}") is not None
+
+
 def test_another_folder_of_the_same_name_is_another_run(photos, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     before = config_of("folder:photos")
@@ -109,7 +114,8 @@ def test_what_is_not_there_has_no_identity(tmp_path):
     (tmp_path / "one").mkdir()
     (tmp_path / "one" / "a.png").write_bytes(b"12")
     before = identity_of(f"folder:{tmp_path}/one")
-    (tmp_path / "one" / ".hidden").write_bytes(b"12")
+    for name in (".hidden.png", "Thumbs.db", "notes.txt"):  # as systems and people leave behind
+        (tmp_path / "one" / name).write_bytes(b"12")
     assert identity_of(f"folder:{tmp_path}/one") == before == identity_of(f"tuning:folder:{tmp_path}/one")
     (tmp_path / "one" / "a.png").write_bytes(b"123")
     assert identity_of(f"folder:{tmp_path}/one") != before

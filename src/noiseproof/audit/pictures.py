@@ -14,6 +14,7 @@ from noiseproof.audit.cross_validation import network_probabilities, picture_pro
 from noiseproof.audit.dynamics import Dynamics, record_dynamics, score_dynamics
 from noiseproof.audit.scores import DEFAULT_SCORE, LabelAudit, score_labels
 from noiseproof.datasets import LabeledData
+from noiseproof.datasets.identity import OWN
 from noiseproof.losses.checks import unknown
 from noiseproof.training.config import Config
 from noiseproof.training.data import TrainingData
@@ -123,7 +124,7 @@ def training_for(
 
     dataset = source or data.name
     said = {**settings, "noise": "clean", "seed": seed} | ({} if model is None else {"model": model})
-    if default_recipe(dataset) is None and dataset.startswith(("folder:", "csv:")):
+    if default_recipe(dataset) is None and dataset.startswith(OWN):
         said = {choice.field: choice.value for choice in plan_for(dataset, said)} | said
     config = resolve(dataset, **said)
     config = replace(config, evaluate_every=config.epochs)

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from noiseproof.datasets.decode import IMAGE_SUFFIXES
 from noiseproof.datasets.tuning import PREFIX as TUNING
 
 OWN = ("folder:", "csv:")
@@ -29,7 +30,7 @@ def identity_of(name: str) -> str | None:
     if not name.startswith(OWN):
         return None
     kind, _, text = name.partition(":")
-    path = Path(text)
+    path = Path(text).expanduser()
     try:
         if kind == "csv":
             return _digest([identity_of_file(path), *_sizes_of_listed(path)])
@@ -52,12 +53,12 @@ def identity_of_file(path: Path) -> str:
 
 
 def _entries(folder: Path) -> Iterator[str]:
-    """Files below a folder, in one order on every machine; hidden ones, which no reader takes, left out."""
+    """Files below a folder that readers take, in one order on every machine; others come and go."""
     for above, folders, files in os.walk(folder):
         folders[:] = sorted(each for each in folders if not each.startswith("."))
         for each in sorted(files):
-            if not each.startswith("."):
-                path = Path(above, each)
+            path = Path(above, each)
+            if not each.startswith(".") and (path.suffix.lower() in IMAGE_SUFFIXES or each == "classes.txt"):
                 yield f"{path.relative_to(folder).as_posix()}\0{path.stat().st_size}"
 
 

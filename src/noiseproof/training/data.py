@@ -18,6 +18,7 @@ from noiseproof.datasets.augment.mirror import RandomMirror
 from noiseproof.datasets.augment.normalize import IMAGENET_MEAN, IMAGENET_STD
 from noiseproof.datasets.decode import Fit, RandomWindow, Squash
 from noiseproof.datasets.folders import VOID
+from noiseproof.datasets.identity import OWN
 from noiseproof.datasets.loader import StreamingLoader
 from noiseproof.losses import checks
 from noiseproof.noise import NoisyLabels
@@ -119,7 +120,7 @@ def load_data(config: Config, device: torch.device) -> TrainingData:
     try:
         test = load_split(config.dataset, "test", config.image_size)
     except datasets.NoSuchSplitError:  # a split that is there and broken is told, not replaced
-        if not config.dataset.startswith(("folder:", "csv:")):
+        if not config.dataset.startswith(OWN):
             raise
         if round(HELD_OUT_SHARE * len(train)) < 1:
             raise datasets.DataError(
@@ -177,7 +178,7 @@ def _recipe(config: Config, train: LabeledData) -> Recipe:
 
 def _usual_recipe(config: Config, train: LabeledData) -> Recipe:
     """The data set's own recipe; for users' data a plain one: squashed to one size, mirrored at random."""
-    if not config.dataset.startswith(("folder:", "csv:")):
+    if not config.dataset.startswith(OWN):
         if config.image_size is not None:
             raise ValueError(f"image_size: {config.dataset} has a size of its own; leave it out")
         return recipe_for(config.dataset)

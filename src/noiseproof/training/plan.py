@@ -4,6 +4,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from noiseproof.datasets.identity import OWN
 from noiseproof.planning.choice import Choice
 from noiseproof.planning.deciding import decide
 from noiseproof.planning.facts import facts_of
@@ -41,7 +42,7 @@ def config_of(
         said: fields of :class:`Config`, which win.
         show: told of every choice of a plan.
     """
-    if recipe != PLANNED and (recipe is not None or not dataset.startswith(("folder:", "csv:"))):
+    if recipe != PLANNED and (recipe is not None or not dataset.startswith(OWN)):
         return resolve(dataset, recipe=recipe, **said)
     chosen: dict[str, Any] = {}
     for choice in plan_for(dataset, said):
