@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Packs: stopped together, sharing what they must, and leaving nothing running or switched behind them."""
 
+import gc
 import multiprocessing
+import weakref
 
 import pytest
 import torch
@@ -10,6 +12,8 @@ from tests.stopping import StopAfter
 from noiseproof.training import Config, Interrupted, NotFiniteError, resolve, train, train_pack
 from noiseproof.training import data as data_room
 from noiseproof.training import engine as engine_module
+from noiseproof.training.captured import SideBySide
+from noiseproof.training.stepwise import Stepwise
 from noiseproof.training.store import Store
 
 
@@ -96,6 +100,36 @@ def test_a_pack_that_needs_too_much_memory_goes_in_halves(tmp_path, monkeypatch,
     records = train_pack(configs, folder=tmp_path)
     assert [record.status for record in records] == ["finished"] * 5
     assert "5 runs at once need more memory than the GPU has: 3 at a time" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_what_did_not_fit_is_gone_before_less_is_tried(tmp_path, monkeypatch, together):
+    """A run that a name, a frame or a kept error still holds keeps its network on the GPU: nothing would fit."""
+    opened, usual, usual_run = [], engine_module._train_together, engine_module.Run
+
+    def watched(*arguments):
+        run = usual_run(*arguments)
+        opened.append(weakref.ref(run))
+        return run
+
+    def attempt(*arguments, **named):
+        gc.collect()
+        assert [run() for run in opened if run() is not None] == []
+        usual(*arguments, **named)
+
+    def never_enough(self):
+        out_of_memory()
+        yield
+
+    monkeypatch.setattr(engine_module, "Run", watched)
+    monkeypatch.setattr(engine_module, "_train_together", attempt)
+    monkeypatch.setattr(engine_module, "can_capture", lambda runs: together)
+    monkeypatch.setattr(SideBySide, "epoch", never_enough)
+    monkeypatch.setattr(Stepwise, "epoch", never_enough)
+    configs = [small(loss="ce", epochs=1, seed=seed) for seed in range(4)]
+    records = train_pack(configs, folder=tmp_path, quiet=True, keep_going=True)
+    assert [record.status for record in records] == ["failed"] * 4
+    assert len(opened) > 8
 
 
 def test_another_error_is_not_taken_for_a_lack_of_memory(tmp_path, monkeypatch):

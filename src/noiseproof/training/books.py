@@ -14,6 +14,7 @@ from noiseproof.training.checkpoint_writer import CheckpointWriter
 from noiseproof.training.data import label_marginals
 from noiseproof.training.environment import describe
 from noiseproof.training.examples import FILE_NAME, choose_examples
+from noiseproof.training.gpu_memory import forget_frames
 from noiseproof.training.outcome import result_of
 from noiseproof.training.predict import checksum_of, fit_as_data
 from noiseproof.training.progress import Progress
@@ -142,6 +143,7 @@ class Books:
 
     def fail(self, run_id: str, error: Exception) -> None:
         """Note why a run failed; its last checkpoint stays."""
+        forget_frames(error)  # it is kept until all runs are over; the failed one's tensors need not be
         self.failed[run_id] = error
         if self.writes:
             self.store.fail(run_id, str(error))

@@ -12,7 +12,7 @@ On a CPU the same steps are taken without a graph, which is how they are tested 
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -177,9 +177,9 @@ class SideBySide:
         self._streams: list[torch.cuda.Stream] = []
         if self.device.type == "cuda":
             self._pool = torch.cuda.graph_pool_handle()
-            self._capturing = _stream(self.device)  # torch's own may belong to another GPU
-            self._copies = _stream(self.device)
-            self._streams = [_stream(self.device) for _ in self.runs[:STREAMS]]
+            self._capturing = _stream(self.device, "capturing")  # torch's own may belong to another GPU
+            self._copies = _stream(self.device, "copies")
+            self._streams = [_stream(self.device, number) for number, _ in enumerate(self.runs[:STREAMS])]
 
     def epoch(self) -> Iterator[None]:
         """Take the steps that are left of the epoch, yielding after each."""
@@ -289,7 +289,7 @@ class SideBySide:
             return work
         before = [_Restorable(run) for run in self.runs]
         position = self.position.clone()
-        side = _stream(self.device)
+        side = _stream(self.device, "side")
         side.wait_stream(torch.cuda.current_stream(self.device))
         with torch.cuda.stream(side):
             for _ in range(WARM_UP):
@@ -377,7 +377,9 @@ def _copied(end: EpochEnd, copies: torch.cuda.Stream | None) -> EpochEnd:
     return end
 
 
-def _stream(device: torch.device) -> torch.cuda.Stream:
+@cache
+def _stream(device: torch.device, task: str | int) -> torch.cuda.Stream:
+    """One stream for a task, whichever pack is at it: cuBLAS keeps a workspace for each that it ever worked on."""
     return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
 

@@ -157,8 +157,7 @@ def _train_together(
         if captured and can_capture(runs):
             _train_runs(runs, SideBySide, books, interruption)
         else:
-            for run in runs:
-                _train_runs([run], Stepwise, books, interruption)
+            _train_one_by_one(runs, books, interruption)
         return
     except RuntimeError as error:
         if not is_out_of_memory(error):
@@ -167,9 +166,8 @@ def _train_together(
             books.fail(configs[0].run_id, error)
             return
     finally:
-        for run in runs:
-            run.close()
-    runs.clear()
+        while runs:  # no name may keep a run's tensors: this frame lives for as long as the halves take
+            runs.pop().close()
     free_up()
     books.settle()
     if len(configs) == 1:
@@ -182,6 +180,11 @@ def _train_together(
         waiting = [config for config in part if not books.is_over(config.run_id)]
         if waiting:
             _train_together(waiting, data, books, interruption, captured)
+
+
+def _train_one_by_one(runs: Sequence[Run], books: Books, interruption: Interruption) -> None:
+    for run in runs:
+        _train_runs([run], Stepwise, books, interruption)
 
 
 def _opened(config: Config, data: TrainingData, books: Books) -> Run:

@@ -2,6 +2,7 @@
 """When a GPU has too little memory: seen before a capture begins, recognised whatever it looks like, cleared up."""
 
 import gc
+import traceback
 from contextlib import suppress
 from typing import Any
 
@@ -32,10 +33,32 @@ def is_out_of_memory(error: BaseException | None) -> bool:
 
 
 def free_up() -> None:
-    """Give back what no one uses: what an error's frames held lies in cycles, which only a collection finds."""
+    """Give back what no one uses: what an error's frames held lies in cycles, which only a collection finds.
+
+    cuBLAS keeps a workspace (32 MiB on newer GPUs) for each stream that it ever worked on; those go too. So no CUDA
+    graph of before may be replayed after.
+    """
     gc.collect()
     if torch.cuda.is_available():
+        torch._C._cuda_clearCublasWorkspaces()
         torch.cuda.empty_cache()
+
+
+def forget_frames(error: BaseException | None) -> None:
+    """Empty the frames that an error came through, so that keeping it does not keep their tensors.
+
+    Where it happened can still be read.
+    """
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        traceback.clear_frames(error.__traceback__)
+        seen.add(id(error))
+        error = error.__cause__ or error.__context__
+
+
+def index_of(device: torch.device) -> int:
+    """The number of a GPU; of ``cuda`` alone, that of the current one."""
+    return torch.cuda.current_device() if device.index is None else device.index
 
 
 def check_room(needed: int, device: torch.device) -> None:
@@ -44,6 +67,7 @@ def check_room(needed: int, device: torch.device) -> None:
     To be asked before a capture: where memory runs out in the middle of one, cuDNN looks for other engines, which
     ends the capture for good.
     """
+    device = torch.device("cuda", index_of(device))  # some of these ask for the number
     free, total = torch.cuda.mem_get_info(device)
     reserved, allocated = torch.cuda.memory_reserved(device), torch.cuda.memory_allocated(device)
     share = getattr(torch.cuda, "get_per_process_memory_fraction", lambda _: 1.0)(device)  # of newer torch
@@ -56,7 +80,7 @@ def check_room(needed: int, device: torch.device) -> None:
 
 def abandon_capture(pool: Any, device: torch.device) -> None:
     """Take a failed capture's memory pool back from the allocator, which would wait for its end for ever."""
-    index = torch.cuda.current_device() if device.index is None else device.index
+    index = index_of(device)
     with suppress(RuntimeError):  # it did end
         torch._C._cuda_endAllocateToPool(index, pool)
         torch._C._cuda_releasePool(index, pool)
