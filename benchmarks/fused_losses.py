@@ -70,8 +70,8 @@ def make_batch(shape: tuple[int, ...], dtype: torch.dtype) -> tuple[Tensor, Tens
     return logits.requires_grad_(), target
 
 
-def error_against_float64(loss: Loss, name: str, logits: Tensor, target: Tensor) -> float:
-    """Largest relative error of value and gradient on the first rows; fail if it is no rounding error."""
+def error_against_float64(loss: Loss, name: str, logits: Tensor, target: Tensor, roundings: int = 1) -> float:
+    """Relative error of the gradient on the first rows; fail if it, or that of the value, is no rounding error."""
     rows = max(2, min(len(logits), 2_000_000 // logits[0].numel()))
     part, labels = logits.detach()[:rows].clone().requires_grad_(), target[:rows]
     value, gradient = step(loss, part, labels)
@@ -83,7 +83,7 @@ def error_against_float64(loss: Loss, name: str, logits: Tensor, target: Tensor)
     gradient_error = float((gradient.double() - exact_gradient).norm() / exact_gradient.norm())
     rounding = max(1e-5, torch.finfo(logits.dtype).eps)
     value_rounding = max(1e-5, torch.finfo(value.dtype).eps)  # torch's own is in the logits' precision
-    if not (value_error < value_rounding and gradient_error < rounding):
+    if not (value_error < roundings * value_rounding and gradient_error < roundings * rounding):
         raise AssertionError(f"{name}: value off by {value_error:.1e}, gradient by {gradient_error:.1e}")
     return gradient_error
 
@@ -101,11 +101,18 @@ class Table:
         self.budget = budget
         self.rows: list[harness.Measurement] = []
 
-    def add(self, name: str, loss: Loss, checked_as: str | None = None, inplace: bool = False) -> None:
+    def add(
+        self,
+        name: str,
+        loss: Loss,
+        checked_as: str | None = None,
+        inplace: bool = False,
+        roundings: int = 1,
+    ) -> None:
         torch.cuda.empty_cache()
         error = None
         if checked_as is not None:
-            error = error_against_float64(loss, checked_as, self.logits, self.target)
+            error = error_against_float64(loss, checked_as, self.logits, self.target, roundings)
         take = inplace_step if inplace else step
         logits = self.logits.detach().clone().requires_grad_() if inplace else self.logits
         run = lambda: take(loss, logits, self.target)  # noqa: E731
@@ -144,8 +151,9 @@ def measure_shape(
         table.add(f"{name}, gradient in place", InplaceGradient(loss), inplace=True)
     if peers:
         table.add("anl-ce, compiled, fused", compiled(losses.create("anl-ce")), "anl-ce")
-        table.add("torch's cross-entropy", F.cross_entropy, "ce")
-        table.add("torch's cross-entropy, compiled", compiled(F.cross_entropy), "ce")
+        # torch's own rounds each pixel's loss and their mean to the logits' precision
+        table.add("torch's cross-entropy", F.cross_entropy, "ce", roundings=2)
+        table.add("torch's cross-entropy, compiled", compiled(F.cross_entropy), "ce", roundings=2)
         table.add("anl-ce, not fused", plain("anl-ce"), "anl-ce")
         table.add("anl-ce, not fused, compiled", compiled(plain("anl-ce")), "anl-ce")
         table.add("anl-ce as published", published_anl_ce, "anl-ce")
