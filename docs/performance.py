@@ -67,8 +67,8 @@ PRECISION = """\
 ## What bf16 costs
 
 Test accuracy on CIFAR-10 after 120 epochs, seeds 1, 2 and 3, the same noise and the same batches in both
-(`noiseproof bench cifar10-precision`, [all runs](reproduce.md)). Even: the means differ by no more than two standard
-errors of their difference, or half a point, as everywhere in our reports.
+(`noiseproof bench cifar10-precision`, [all runs](reproduce.md)). Even: the means differ by no more than two
+standard errors of their difference, or half a point, as everywhere in our reports.
 
 | method | noise | float32 | bf16 | difference | allowed | |
 |---|---|--:|--:|--:|--:|---|
