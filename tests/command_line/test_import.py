@@ -54,6 +54,10 @@ def test_the_loss_of_the_page_is_a_loss_like_any_other(tmp_path):
     assert "4 runs: 4 finished" in trained.stdout, trained.stderr
     shown = noiseproof(tmp_path, "table", "grid.toml", NOISEPROOF_IMPORT="mine")
     assert "Mine" in shown.stdout, shown.stderr
+    assert "other code" not in trained.stderr
+    (tmp_path / "mine.py").write_text((tmp_path / "mine.py").read_text().replace("** 2", "** 3", 1))
+    again = noiseproof(tmp_path, "--import", "mine", "bench", "grid.toml", "--quiet")
+    assert "2 runs were trained with other code of the loss nsquare" in again.stderr
 
 
 def test_a_module_that_cannot_be_imported_is_told(tmp_path):

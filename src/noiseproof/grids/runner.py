@@ -20,6 +20,7 @@ from noiseproof.grids.pace import Clock
 from noiseproof.grids.packs import LARGEST_PACK, next_pack, packs_of
 from noiseproof.grids.states import CellState, CellStatus, states_of, with_status
 from noiseproof.training.interruption import Interrupted
+from noiseproof.training.own_code import warn_of_other_code
 from noiseproof.training.run_lock import RunIsLocked
 from noiseproof.training.run_record import RunRecord
 from noiseproof.training.store import Store
@@ -111,6 +112,11 @@ class _Runner:
 
     def _run(self, store: Store) -> str | None:
         states = states_of(self.cells, store)
+        warn_of_other_code(
+            (state.cell.config, state.record)
+            for state in with_status(states, "finished")
+            if state.record is not None
+        )
         if not self.retry_failed:
             self.over = {state.cell.config.hash for state in with_status(states, "failed")}
         if not self._waiting(store):

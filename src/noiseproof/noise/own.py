@@ -57,6 +57,11 @@ def register(kind: str, draw: Draw) -> None:
     _DRAWS[kind] = draw
 
 
+def own_draw(kind: str) -> Draw | None:
+    """What was registered for a kind of noise, or ``None``."""
+    return _DRAWS.get(kind)
+
+
 def draw_own(name: NoiseName, samples: Samples, seed: int) -> NoisyLabels | None:
     """Draw registered noise, or return ``None`` where nobody registered such a kind."""
     if name.kind not in _DRAWS:

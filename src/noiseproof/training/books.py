@@ -16,6 +16,7 @@ from noiseproof.training.environment import describe
 from noiseproof.training.examples import FILE_NAME, choose_examples
 from noiseproof.training.gpu_memory import forget_frames
 from noiseproof.training.outcome import result_of
+from noiseproof.training.own_code import FIELD, own_code_of
 from noiseproof.training.predict import checksum_of, fit_as_data
 from noiseproof.training.progress import Progress
 from noiseproof.training.run import EpochEnd, NotFiniteError, Run
@@ -58,6 +59,8 @@ class Books:
         if self.writes:
             config = run.config.as_data()
             environment = describe(run.device)
+            if own_code := own_code_of(run.config):
+                environment[FIELD] = own_code
             if run.weights_report is not None:
                 environment["weights"] = str(run.weights_report)
             self._require_records(run)

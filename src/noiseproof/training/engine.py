@@ -8,7 +8,7 @@ where taking turns would only spoil the cache.
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from noiseproof.training.data import TrainingData, load_data
 from noiseproof.training.environment import choose_device
 from noiseproof.training.gpu_memory import free_up, is_out_of_memory
 from noiseproof.training.interruption import Interrupted, Interruption
+from noiseproof.training.own_code import own_code_of, warn_of_other_code
 from noiseproof.training.processes import train_in_processes
 from noiseproof.training.run import EpochEnd, NotFiniteError, Run
 from noiseproof.training.run_lock import locked
@@ -91,6 +92,7 @@ def train_pack(
         ranks.join(device)
         store = stack.enter_context(Store(folder))
         waiting = [config for config in configs if not store.find(config.hash)]
+        warn_of_other_code(_recorded(configs, store))
         if device.type == "cpu" and data is None and ranks.count() == 1:
             processes = min(processes, len(waiting))
             if processes > 1:
@@ -120,6 +122,16 @@ def train_pack(
                 raise next(iter(books.failed.values()))
         ranks.wait()
         return [_record_of(config, store) for config in configs]
+
+
+def _recorded(configs: Sequence[Config], store: Store) -> Iterator[tuple[Config, RunRecord]]:
+    """Configs that use code of the user's own, and what is recorded of their runs."""
+    for config in configs:
+        if own_code_of(config):
+            with suppress(LookupError):
+                record = _record_of(config, store)
+                if record.config_hash == config.hash:
+                    yield config, record
 
 
 def _check_inputs(configs: Sequence[Config]) -> None:
