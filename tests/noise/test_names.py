@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noiseproof.noise import NoiseName, parse_name
+from noiseproof.noise import NoiseName, parse_name, short_name
 
 
 @pytest.mark.parametrize(
@@ -18,6 +18,8 @@ from noiseproof.noise import NoiseName, parse_name
         ("real", NoiseName("real")),
         ("open-0.2", NoiseName("open", 0.2)),
         ("masks-0.7-0.7", NoiseName("masks", 0.7, 0.7)),
+        ("file:labels/my-noisy 2.npz", NoiseName("file", path="labels/my-noisy 2.npz")),
+        (" file: noisy.csv ", NoiseName("file", path="noisy.csv")),
         ("sym-.2", NoiseName("sym", 0.2)),
         ("sym-1", NoiseName("sym", 1.0)),
     ],
@@ -49,6 +51,9 @@ def test_there_and_back(kind, thousandths):
         ("sym-nan", "must have the form sym-RATE"),
         ("clean-0.1", "must have the form clean"),
         ("masks-0.7", "must have the form masks-SHARE-STRENGTH"),
+        ("file:", "must have the form file:PATH, got 'file:'"),
+        ("file-0.4", "must have the form file:PATH"),
+        ("labels/noisy.npz", "Did you mean 'file:labels/noisy.npz'"),
         ("sym-1.2", r"rate must lie in \[0, 1\], got 1.2"),
         ("masks-0.7-1.2", r"strength must lie in \[0, 1\], got 1.2"),
     ],
@@ -63,7 +68,35 @@ def test_not_a_text():
         parse_name(0.8)
 
 
-@pytest.mark.parametrize("arguments", [("sym",), ("clean", 0.1), ("sym", 0.1, 0.2), ("masks", 0.1)])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("file",),
+        ("file", 0.1, None, "a.npz"),
+        ("sym", 0.1, None, "a.npz"),
+        ("sym",),
+        ("clean", 0.1),
+        ("sym", 0.1, 0.2),
+        ("masks", 0.1),
+    ],
+)
 def test_bad_numbers(arguments):
     with pytest.raises(ValueError, match="noise must have"):
         NoiseName(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("name", "short"),
+    [
+        ("sym-0.8", "sym-0.8"),
+        ("file:noisy.npz", "file:noisy"),
+        ("file:/data/some where/noisy.v2.csv", "file:noisy.v2"),
+        ("file:../noisy.npy.npz", "file:noisy"),
+        ("file:C:\\data\\noisy.txt", "file:noisy"),
+        ("file:a,b\tc.npz", "file:a-b-c"),
+        (f"file:{'a' * 50}1.npz", f"file:{'a' * 20}…{'a' * 18}1"),
+    ],
+)
+def test_short_names(name, short):
+    assert short_name(name) == short
+    assert short_name(short) == short

@@ -11,10 +11,11 @@
 
 from noiseproof.noise.annotators import annotators
 from noiseproof.noise.asymmetric import asymmetric, asymmetric_transition, from_transition
+from noiseproof.noise.files import read_labels, read_masks
 from noiseproof.noise.human import from_arrays, from_file
 from noiseproof.noise.instance_dependent import instance_dependent
 from noiseproof.noise.masks import NoisyMasks, corrupt_masks
-from noiseproof.noise.names import NoiseName, parse_name
+from noiseproof.noise.names import NoiseName, parse_name, short_name
 from noiseproof.noise.open_set import open_set, with_outside_images
 from noiseproof.noise.own import draw_own, register
 from noiseproof.noise.record import NoisyLabels, fingerprint
@@ -36,7 +37,10 @@ __all__ = [
     "instance_dependent",
     "open_set",
     "parse_name",
+    "read_labels",
+    "read_masks",
     "register",
+    "short_name",
     "symmetric",
     "symmetric_transition",
     "with_outside_images",

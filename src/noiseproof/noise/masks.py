@@ -3,7 +3,7 @@
 
 import hashlib
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -94,6 +94,11 @@ class NoisyMasks:
         foreground = np.count_nonzero(self.clean, axis=(1, 2))
         return np.where(foreground > 0, pixels / np.maximum(foreground, 1), where_none)
 
+    def subset(self, indices: NDArray[np.integer]) -> Self:
+        """The masks at ``indices``, in that order."""
+        given, true = self.masks[indices], self.clean[indices]
+        return replace(self, masks=given, clean=true, kinds=self.kinds[indices])
+
     def save(self, path: FilePath) -> None:
         """Write the record to one ``.npz`` file, whole or not at all. The true masks stay with the data."""
         storage.write(
@@ -128,6 +133,12 @@ class NoisyMasks:
         )
         expected, found = description["clean_fingerprint"], mask_fingerprint(true_masks)
         if expected != found:
+            if description["shape"] != list(true_masks.shape):
+                made_for = "×".join(str(each) for each in description["shape"][:4])[:60]
+                raise ValueError(
+                    f"{path} belongs to other masks: it was made for {made_for} (number, height, width), and these "
+                    f"are {'×'.join(map(str, true_masks.shape))}"
+                )
             raise ValueError(
                 f"{path} belongs to other masks, or to the same in another order: it was made for "
                 f"fingerprint {expected[:12]}…, the masks given have {found[:12]}…"

@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The short names of noise that tables, files and commands use: ``sym-0.8``, ``asym-0.4``, ``real``, …"""
+"""The short names of noise that tables, files and commands use: ``sym-0.8``, ``asym-0.4``, ``real``, …
+
+Noise that lies in a file is named by its path, ``file:PATH``; :func:`short_name` is what tables call it.
+"""
 
 import difflib
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,9 +21,19 @@ _NUMBERS: dict[str, tuple[str, ...]] = {
     "real": (),
     "open": ("rate",),
     "masks": ("share", "strength"),
+    "file": (),
 }
 NUMBERS_OF_KIND: Mapping[str, tuple[str, ...]] = MappingProxyType(_NUMBERS)
 """Each kind of noise with the numbers that follow it in a name."""
+
+FILE = "file:"
+"""How the name of noise in a file begins; its path follows."""
+
+FILE_ENDINGS = (".npz", ".npy", ".csv", ".txt")
+"""Files that noise is read from."""
+
+LONGEST_SHORT_NAME = 40
+"""Characters of a file's name in a table."""
 
 
 def add_kind(kind: str) -> None:
@@ -37,23 +51,30 @@ class NoiseName:
 
     Attributes:
         kind: ``clean``, ``sym``, ``asym``, ``dep`` (instance-dependent), ``real`` (human labels), ``open``
-            (open-set) or ``masks``.
-        rate: The rate, or for masks the share of corrupted ones; None for ``clean`` and ``real``.
+            (open-set), ``masks`` or ``file``.
+        rate: The rate, or for masks the share of corrupted ones; None for ``clean``, ``real`` and ``file``.
         strength: For masks, how strongly; else None.
+        path: Of the file that the noise lies in; else None.
 
     Examples:
         >>> parse_name("sym-0.8")
-        NoiseName(kind='sym', rate=0.8, strength=None)
+        NoiseName(kind='sym', rate=0.8, strength=None, path=None)
         >>> str(parse_name("masks-0.70-0.5"))
         'masks-0.7-0.5'
+        >>> parse_name("file:labels/noisy.npz").path
+        'labels/noisy.npz'
     """
 
     kind: str
     rate: float | None = None
     strength: float | None = None
+    path: str | None = None
 
     def __post_init__(self) -> None:
         wanted = NUMBERS_OF_KIND[checked_choice(self.kind, NUMBERS_OF_KIND, "kind")]
+        if bool(self.path) != (self.kind == "file"):
+            expected = "the path of a file" if self.kind == "file" else "no path"
+            raise ValueError(f"{self.kind} noise must have {expected}, got path={self.path!r}")
         for position, (name, value) in enumerate((("rate", self.rate), ("strength", self.strength))):
             if (value is not None) != (position < len(wanted)):
                 numbers = " and ".join(wanted) or "no numbers"
@@ -62,6 +83,8 @@ class NoiseName:
                 object.__setattr__(self, name, checked_rate(value, wanted[position]))
 
     def __str__(self) -> str:
+        if self.path is not None:
+            return FILE + self.path
         numbers = [value for value in (self.rate, self.strength) if value is not None]
         return "-".join([self.kind, *(f"{value:g}" for value in numbers)])
 
@@ -78,18 +101,50 @@ def parse_name(name: str) -> NoiseName:
     """
     if not isinstance(name, str):
         raise TypeError(f"name must be a text such as 'sym-0.8', got {type(name).__name__}")
+    if name.strip().startswith(FILE):
+        if not (path := name.strip().removeprefix(FILE).strip()):
+            raise ValueError(f"noise must have the form {_form('file')}, got {name!r}")
+        return NoiseName("file", path=path)
     kind, *numbers = name.strip().split("-")
     if kind not in NUMBERS_OF_KIND:
         nearest = difflib.get_close_matches(kind, NUMBERS_OF_KIND, n=1, cutoff=0.4)
-        hint = f" Did you mean {'-'.join([nearest[0], *numbers])!r}?" if nearest else ""
+        meant = "-".join([nearest[0], *numbers]) if nearest else None
+        if name.strip().lower().endswith(FILE_ENDINGS):
+            meant = FILE + name.strip()
+        hint = f" Did you mean {meant!r}?" if meant else ""
         raise ValueError(
             f"noise must be one of {', '.join(map(_form, NUMBERS_OF_KIND))}, got {name!r}.{hint}"
         )
     wanted = NUMBERS_OF_KIND[kind]
+    if kind == "file":
+        raise ValueError(f"noise must have the form {_form(kind)}, got {name!r}")
     if len(numbers) != len(wanted) or not all(re.fullmatch(r"\d+(\.\d+)?|\.\d+", text) for text in numbers):
         raise ValueError(f"noise must have the form {_form(kind)}, numbers in [0, 1], got {name!r}")
-    return NoiseName(kind, *(float(text) for text in numbers))
+    rate, strength, *_ = (*(float(text) for text in numbers), None, None)
+    return NoiseName(kind, rate, strength)
+
+
+def short_name(noise: str) -> str:
+    """The name of a noise in tables, reports and runs: of a file its own, without folder and ending.
+
+    Examples:
+        >>> short_name("file:/data/labels/noisy.npz"), short_name("sym-0.8")
+        ('file:noisy', 'sym-0.8')
+    """
+    if not noise.startswith(FILE):
+        return noise
+    stem = os.path.basename(noise.removeprefix(FILE).replace("\\", "/").rstrip("/"))
+    while stem.lower().endswith(FILE_ENDINGS) and len(stem) > 4:
+        stem = stem[:-4]
+    # A comma parts noises on the command line.
+    stem = "".join(c if c.isprintable() and c != "," else "-" for c in stem)
+    if len(stem) > LONGEST_SHORT_NAME:
+        head = LONGEST_SHORT_NAME // 2
+        stem = f"{stem[:head]}…{stem[head + 1 - LONGEST_SHORT_NAME :]}"
+    return FILE + stem
 
 
 def _form(kind: str) -> str:
+    if kind == "file":
+        return f"{FILE}PATH"
     return "-".join([kind, *(number.upper() for number in NUMBERS_OF_KIND[kind])])

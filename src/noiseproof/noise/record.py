@@ -3,7 +3,7 @@
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Self
@@ -49,7 +49,7 @@ class NoisyLabels:
         clean: The true labels in the same order.
         num_classes: K.
         kind: The family: ``symmetric``, ``asymmetric``, ``transition``, ``instance-dependent``, ``human``,
-            ``open-set`` or ``annotators``.
+            ``open-set``, ``annotators``, or ``file`` of labels that came without a record.
         rate: The rate that was asked for; None where none was (human labels, a matrix of one's own).
         seed: The seed, None where nothing was drawn.
         generator: The way of drawing, by the name that draws it again.
@@ -150,6 +150,12 @@ generator='exact-published')
         """The fingerprint of the clean labels, which a saved record is bound to."""
         return fingerprint(self.clean)
 
+    def subset(self, indices: NDArray[np.integer]) -> Self:
+        """The samples at ``indices``, in that order; how they were made stays as it was said of all."""
+        outside, answers = (None if each is None else each[indices] for each in (self.outside, self.answers))
+        labels, clean = self.labels[indices], self.clean[indices]
+        return replace(self, labels=labels, clean=clean, outside=outside, answers=answers)
+
     def save(self, path: FilePath) -> None:
         """Write the record to one ``.npz`` file, whole or not at all. The clean labels stay with the data.
 
@@ -185,6 +191,11 @@ generator='exact-published')
         )
         expected, found = description["clean_fingerprint"], fingerprint(true_labels)
         if expected != found:
+            if (held := arrays["labels"].size) != true_labels.size:
+                raise ValueError(
+                    f"{path} belongs to other clean labels: it holds {held} labels, and there are "
+                    f"{true_labels.size} clean ones"
+                )
             raise ValueError(
                 f"{path} belongs to other clean labels, or to the same in another order: it was made for "
                 f"fingerprint {expected[:12]}…, the labels given have {found[:12]}…"

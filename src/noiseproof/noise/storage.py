@@ -126,7 +126,8 @@ def _arrays(
                 )
             names = set(archive.files)
             if missing := needed - names:
-                raise ValueError(f"there is no {', '.join(sorted(missing))} in it")
+                held = ", ".join(sorted(names)[:8])[:200]
+                raise ValueError(f"there is no {', '.join(sorted(missing))} in it (but {held or 'nothing'})")
             if unknown := names - needed - optional:
                 raise ValueError(f"it holds unknown entries: {', '.join(sorted(unknown))}")
             arrays = {name: archive[name] for name in archive.files}
