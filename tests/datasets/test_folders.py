@@ -151,7 +151,7 @@ def test_what_is_wrong_with_masks_is_named(tmp_path):
     with pytest.raises(BadFileError, match=two_levels):
         load(f"folder:{tmp_path}")
     write_mask(tmp_path / "masks/2.png", np.array([[0, 100, 150, 200]] * 4, dtype=np.uint8))
-    with pytest.raises(BadFileError, match=r"found the level 200; name the classes in classes.txt"):
+    with pytest.raises(BadFileError, match=r"found the level 200; save .* 0 and 255, .* classes.txt"):
         load(f"folder:{tmp_path}")
     write_mask(tmp_path / "masks/2.png", np.zeros((4, 4), dtype=np.uint8))
     write_mask(tmp_path / "masks/3.png", np.zeros((4, 4), dtype=np.uint8))
@@ -161,6 +161,40 @@ def test_what_is_wrong_with_masks_is_named(tmp_path):
     picture(tmp_path / "images/2.png", (6, 4))
     write_mask(tmp_path / "masks/2.png", np.zeros((4, 6), dtype=np.uint8))
     with pytest.raises(BadFileError, match=r"2.png: expected 4x4 like the first picture, found 6x4; resize"):
+        load(f"folder:{tmp_path}")
+
+
+def square(row):
+    mask = np.zeros((4, 4), dtype=np.uint8)
+    mask[row] = 255
+    return mask
+
+
+def test_pictures_of_the_same_name_in_two_folders_keep_their_own_masks(tmp_path):
+    for row, place in enumerate(["a/1", "b/1", "2"]):
+        picture(tmp_path / f"images/{place}.jpg", (4, 4))
+        write_mask(tmp_path / f"masks/{place}_mask.png", square(row))
+    data = load(f"folder:{tmp_path}")
+    # In the order of the pictures' paths: 2, a/1, b/1.
+    assert [np.flatnonzero(mask.any(axis=1)).tolist() for mask in data.masks] == [[2], [0], [1]]
+    (tmp_path / "masks/2_mask.png").rename(
+        tmp_path / "masks/a/2_mask.png"
+    )  # a name of its own is found anywhere
+    assert load(f"folder:{tmp_path}").masks[0, 2].all()
+    (tmp_path / "masks/a/1_mask.png").rename(tmp_path / "masks/1_mask.png")
+    with pytest.raises(
+        BadFileError, match=r"a/1.jpg: expected one mask of its name, found .*1_mask.png and "
+    ):
+        load(f"folder:{tmp_path}")
+
+
+def test_two_pictures_do_not_share_a_mask(tmp_path):
+    picture(tmp_path / "images/1.jpg", (4, 4))
+    picture(tmp_path / "images/1.png", (4, 4))
+    write_mask(tmp_path / "masks/1.png", square(1))
+    with pytest.raises(
+        BadFileError, match=r"1.png: expected a mask of its own, found 1.png, which is 1.jpg's"
+    ):
         load(f"folder:{tmp_path}")
 
 

@@ -12,6 +12,7 @@ folders below; they are taken in the order of their paths and decoded on demand.
 Segmentation, again with or without split folders::
 
     PATH/images/1.jpg, PATH/masks/1.png, ...      (or 1_mask.png, 1_segmentation.png)
+    PATH/images/a/1.jpg, PATH/masks/a/1.png, ...  in folders alike; names that are unique may lie anywhere
     PATH/classes.txt                              optional: one class a line
 
 Masks hold a class index a pixel, or 0 and 255. Beside class indices, 255 marks pixels without a label. Pictures
@@ -35,6 +36,11 @@ SPLIT_FOLDERS = {"train": ("train",), "test": ("test",), "validation": ("validat
 
 VOID = 255
 """Level of pixels without a label, where masks hold class indices; it stays in the masks as it is."""
+
+NOT_INDICES = (
+    "save masks of two classes as PNG of 0 and 255, without the levels in between that JPEG and resizing make; if "
+    "these are classes, name them in classes.txt"
+)
 
 MOST_UNNAMED_CLASSES = 64
 TRAINING_MASKS_LOOKED_AT = 32
@@ -145,14 +151,7 @@ def _read_classes(path: Path, root: Path, split: str) -> LabeledData:
 
 
 def _read_segmentation(path: Path, root: Path, split: str, side: int | None) -> LabeledData:
-    pictures = list(_pictures(root / "images"))
-    files = {file.stem: file for file in _pictures(root / "masks")}
-    if not pictures:
-        raise DataError(f"{root / 'images'}: expected pictures, found none")
-    pairs = [(picture, _mask_of(picture, files)) for picture in pictures]
-    left_over = set(files.values()) - {file for _, file in pairs}
-    if left_over:
-        raise BadFileError(min(left_over), "a picture of that name in images/", "none")
+    pairs = _pairs(root)
     images: list[NDArray[np.uint8]] = []
     masks: list[NDArray[np.uint8]] = []
     levels: dict[Path, set[int]] = {}
@@ -185,11 +184,50 @@ def _read_segmentation(path: Path, root: Path, split: str, side: int | None) -> 
     )
 
 
-def _mask_of(picture: Path, masks: dict[str, Path]) -> Path:
-    for ending in _MASK_ENDINGS:
-        if picture.stem + ending in masks:
-            return masks[picture.stem + ending]
-    raise BadFileError(picture, f"its mask masks/{picture.stem}.png", "no such file")
+def _pairs(root: Path) -> list[tuple[Path, Path]]:
+    """Every picture of a split with its mask; one that has none, shares one or is left over is an error."""
+    pictures, masks = list(_pictures(root / "images")), list(_pictures(root / "masks"))
+    if not pictures:
+        raise DataError(f"{root / 'images'}: expected pictures, found none")
+    by_place: dict[Path, list[Path]] = {}
+    by_name: dict[str, list[Path]] = {}
+    for file in masks:
+        by_place.setdefault(_without_suffix(file, root / "masks"), []).append(file)
+        by_name.setdefault(file.stem, []).append(file)
+    picture_of: dict[Path, Path] = {}
+    for picture in pictures:
+        mask = _mask_of(picture, _without_suffix(picture, root / "images"), by_place, by_name)
+        if mask in picture_of:
+            raise BadFileError(
+                picture, "a mask of its own", f"{mask.name}, which is {picture_of[mask].name}'s", "rename one"
+            )
+        picture_of[mask] = picture
+    left_over = set(masks) - set(picture_of)
+    if left_over:
+        raise BadFileError(min(left_over), "a picture of that name in images/", "none")
+    return [(picture, mask) for mask, picture in picture_of.items()]
+
+
+def _without_suffix(file: Path, folder: Path) -> Path:
+    return file.relative_to(folder).parent / file.stem
+
+
+def _mask_of(
+    picture: Path, place: Path, by_place: dict[Path, list[Path]], by_name: dict[str, list[Path]]
+) -> Path:
+    """The mask in the same place below ``masks/``, or else the one of that name anywhere below it."""
+    found = next((by_place[end] for end in _named_as_masks(place) if end in by_place), None)
+    found = found or next((by_name[end.name] for end in _named_as_masks(place) if end.name in by_name), None)
+    if found is None:
+        raise BadFileError(picture, f"its mask masks/{place.as_posix()}.png", "no such file")
+    if len(found) > 1:
+        both = " and ".join(file.as_posix() for file in found[:2])
+        raise BadFileError(picture, "one mask of its name", both, "keep one, or put them where pictures lie")
+    return found[0]
+
+
+def _named_as_masks(place: Path) -> list[Path]:
+    return [place.with_name(place.name + ending) for ending in _MASK_ENDINGS]
 
 
 def _check_one_size(picture: Path, images: list[NDArray[np.uint8]]) -> None:
@@ -236,7 +274,7 @@ def _classes_of_indices(
     if highest >= count or (not names and count > MOST_UNNAMED_CLASSES):
         worst = next(file for file, found in levels.items() if highest in found)
         expected = f"class indices 0..{count - 1}" if names else "class indices (or only 0 and 255)"
-        advice = "name more classes in classes.txt" if names else "name the classes in classes.txt"
+        advice = "name more classes in classes.txt" if names else NOT_INDICES
         if len(present) == 2 and 0 in present and len(names) < 3:
             advice = "save the mask as 0 and 255"
         raise BadFileError(worst, expected, f"the level {highest}", advice)
