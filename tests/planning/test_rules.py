@@ -8,9 +8,19 @@ import pytest
 
 from noiseproof.losses import available, published_recipe
 from noiseproof.planning import Facts, Noise, decide, rules
-from noiseproof.planning.sources import Cells, Measured, Numbers, PageRow, PictureSize, RecipeField, Recorded
+from noiseproof.planning.sources import (
+    Cells,
+    Measured,
+    Numbers,
+    PageRow,
+    PictureSize,
+    RecipeField,
+    Recorded,
+    StatedNumbers,
+)
 from noiseproof.results import published
-from noiseproof.training import Config
+from noiseproof.training import Config, resolve
+from noiseproof.training.config import read_recipe
 
 ROOT = Path(__file__).parents[2]
 
@@ -46,6 +56,7 @@ def test_rules_have_names_of_their_own():
         RecipeField("cifar10", "epochs", 121),
         RecipeField("cifar10", "gamma", 1),
         Numbers("mae", "cifar10"),
+        StatedNumbers("mae", "isic2017"),
         PictureSize("animal10n", 65),
         PageRow("no L1", (80.4, 63.9)),
         PageRow("loss anl-ce*", (81.9, 66.5)),  # better than automatic: supports nothing
@@ -211,6 +222,26 @@ def test_lambda_is_borrowed_where_none_was_published():
     plan = chosen(facts(samples=30_000), loss="anl-ce*")
     assert plan["loss_parameters"].value == {"alpha": 0.5, "beta": 1.0, "entropy_weight": 2.0}
     assert (plan["l1"].value, plan["weight_decay"].value) == (1e-6, 0.0)
+
+
+def test_masks_have_the_numbers_of_their_recipe():
+    plan = chosen(facts(form="masks", classes=2))
+    stated = read_recipe("isic2017")["for_loss"]
+    assert plan["loss_parameters"].value == stated["anl-ce"]["loss_parameters"] == {"alpha": 1.0, "beta": 1.0}
+    assert (plan["l1"].value, plan["weight_decay"].value) == (1e-6, 0.0)
+    assert plan["l1"].reason.startswith("ours for ISIC-2017 and anl-ce; none are published")
+    assert plan["loss_parameters"].source == "our recipe for ISIC-2017 and anl-ce: α 1, β 1, δ 1e-06"
+
+
+@pytest.mark.parametrize("loss", ["anl-ce", "gce", "sce", "nce+rce", "t-loss", "ce", "mae"])
+def test_a_plan_for_masks_has_the_loss_as_the_recipe_resolves_it(loss):
+    planned = chosen(facts(form="masks", classes=2), loss=loss)
+    config = resolve("isic2017", loss=loss)
+    assert (
+        planned["loss_parameters"].value if "loss_parameters" in planned else {}
+    ) == config.loss_parameters
+    assert (planned["l1"].value if "l1" in planned else 0.0) == config.l1
+    assert planned["weight_decay"].value == config.weight_decay
 
 
 def test_more_data_fewer_epochs():

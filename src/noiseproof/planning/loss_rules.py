@@ -8,7 +8,17 @@ from noiseproof.losses.recipes import RECIPE_NAMES
 from noiseproof.planning.facts import Facts
 from noiseproof.planning.row_rules import MANY_CLASSES, by_classes
 from noiseproof.planning.rule import Chosen, Rule
-from noiseproof.planning.sources import TITLES, Cells, Measured, Numbers, PageRow, RecipeField, Source
+from noiseproof.planning.sources import (
+    TITLES,
+    Cells,
+    Measured,
+    Numbers,
+    PageRow,
+    RecipeField,
+    Source,
+    StatedNumbers,
+    stated_numbers,
+)
 
 CONFUSED = ("asym", "dep", "real", "confused")
 BALANCED = 0.3
@@ -124,10 +134,12 @@ LOSS_RULES = (
 
 
 def numbers_of(facts: Facts, chosen: Chosen) -> tuple[Recipe, str | None]:
-    """What was published for the loss on the row, else for the row of the two that have all; and on which."""
+    """What the row itself states for the loss, or was published on it, or on the row of the two that have all."""
     from noiseproof.training.config import read_recipe
 
     loss, row = record(str(chosen["loss"])).name, str(chosen["row"])
+    if (stated := stated_numbers(row, loss)) is not None:
+        return stated, row
     own = row if row in RECIPE_NAMES else str(read_recipe(row).get("published_for", ""))
     for name in (own, by_classes(facts.classes)):
         if own and name in record(loss).recipes:
@@ -159,17 +171,23 @@ def _is_published(facts: Facts, chosen: Chosen) -> bool:
 
 def _cited_numbers(facts: Facts, chosen: Chosen) -> tuple[Source, ...]:
     _, name = numbers_of(facts, chosen)
-    return () if name is None else (Numbers(record(str(chosen["loss"])).name, name),)
+    loss = record(str(chosen["loss"])).name
+    if name is None:
+        return ()
+    return (StatedNumbers(loss, name) if stated_numbers(name, loss) is not None else Numbers(loss, name),)
 
 
 def _why_numbers(facts: Facts, chosen: Chosen) -> str:
     _, name = numbers_of(facts, chosen)
     loss = record(str(chosen["loss"])).name
+    if stated_numbers(str(name), loss) is not None:
+        return f"ours for {TITLES[str(name)]} and {loss}; none are published"
     return f"{facts.classes} classes: published for {TITLES[str(name)]} and {loss}"
 
 
-ALL_NUMBERS = tuple(
-    Numbers(loss, row) for loss in ("anl-ce", "anl-fl", "anl-ce*") for row in record(loss).recipes
+ALL_NUMBERS = (
+    *(Numbers(loss, row) for loss in ("anl-ce", "anl-fl", "anl-ce*") for row in record(loss).recipes),
+    StatedNumbers("anl-ce", "isic2017"),
 )
 
 PARAMETER_RULES = (
@@ -198,7 +216,7 @@ PARAMETER_RULES = (
     Rule(
         "numbers-of-the-row",
         "loss_parameters",
-        when="hyper-parameters were published for the loss",
+        when="hyper-parameters were published for the loss, or the row's recipe states some",
         then="those of the row; where the loss has none there, of CIFAR-10 or, above 50 classes, CIFAR-100",
         applies=lambda facts, chosen: (
             _is_published(facts, chosen) and bool(_published_numbers(facts, chosen))

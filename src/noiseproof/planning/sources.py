@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any, Protocol
 
-from noiseproof.losses import published_recipe
+from noiseproof.losses import Recipe, published_recipe, record
 
 TITLES = {
     "cifar10": "CIFAR-10",
@@ -110,17 +110,59 @@ class Numbers:
 
     def __str__(self) -> str:
         found = published_recipe(self.loss, self.recipe)
-        greek = {"alpha": "α", "beta": "β", "entropy_weight": "λ", "gamma": "γ"}
-        said = [f"{greek.get(name, name)} {value:g}" for name, value in found.hyperparameters.items()]
-        said += [f"δ {found.l1:g}"] if found.l1 else []
-        said += [f"weight decay {found.weight_decay:g}"] if found.weight_decay else []
-        return f"published for {self.loss} on {TITLES[self.recipe]}: {', '.join(said)}"
+        return f"published for {self.loss} on {TITLES[self.recipe]}: {_in_greek(found)}"
 
     def trouble(self, root: Path) -> str | None:
         """See whether anything was published for them."""
         found = published_recipe(self.loss, self.recipe)
         known = found.hyperparameters or found.l1 or found.weight_decay is not None
         return None if known else f"nothing was published for {self.loss} on {self.recipe}"
+
+
+@dataclass(frozen=True)
+class StatedNumbers:
+    """What our recipe for a data set states for a loss for which nothing was published.
+
+    Example:
+        >>> print(StatedNumbers("anl-ce", "isic2017"))
+        our recipe for ISIC-2017 and anl-ce: α 1, β 1, δ 1e-06
+    """
+
+    loss: str
+    recipe: str
+
+    def __str__(self) -> str:
+        found = stated_numbers(self.recipe, self.loss) or Recipe()
+        return f"our recipe for {TITLES[self.recipe]} and {self.loss}: {_in_greek(found)}"
+
+    def trouble(self, root: Path) -> str | None:
+        """See whether the recipe states anything for the loss."""
+        stated = stated_numbers(self.recipe, self.loss)
+        return None if stated is not None else f"the recipe {self.recipe} states nothing for {self.loss}"
+
+
+def stated_numbers(recipe: str, loss: str) -> Recipe | None:
+    """What a recipe states for one loss under ``for_loss``, if anything.
+
+    >>> stated_numbers("isic2017", "gce"), stated_numbers("isic2017", "ce")
+    (Recipe(hyperparameters={'q': 0.7}, l1=0.0, weight_decay=None, by_noise=(), note=''), None)
+    """
+    from noiseproof.training.config import read_recipe
+
+    for name, stated in read_recipe(recipe).get("for_loss", {}).items():
+        if record(name).name == loss:
+            return Recipe(
+                stated.get("loss_parameters", {}), stated.get("l1", 0.0), stated.get("weight_decay")
+            )
+    return None
+
+
+def _in_greek(numbers: Recipe) -> str:
+    greek = {"alpha": "α", "beta": "β", "entropy_weight": "λ", "gamma": "γ"}
+    said = [f"{greek.get(name, name)} {value:g}" for name, value in numbers.hyperparameters.items()]
+    said += [f"δ {numbers.l1:g}"] if numbers.l1 else []
+    said += [f"weight decay {numbers.weight_decay:g}"] if numbers.weight_decay else []
+    return ", ".join(said)
 
 
 @dataclass(frozen=True)
