@@ -37,6 +37,20 @@ def test_masks_are_tinted() -> None:
     assert page.getpixel((52, 90)) == (200, 200, 200)
 
 
+def test_every_class_has_its_tint_and_pixels_without_a_label_are_grey() -> None:
+    masks = np.zeros((1, 32, 32), np.uint8)
+    masks[:, 8:16], masks[:, 16:24], masks[:, 24:] = 1, 2, 255
+    images = np.full((1, 32, 32, 3), 200, dtype=np.uint8)
+    data = LabeledData("mine", "train", np.zeros(1, np.int64), ("0", "1", "2"), images=images, masks=masks)
+    page = sheet.draw(data, count=1)
+    none, first, second, void = (page.getpixel((52, 4 + 12 + 24 * row)) for row in range(4))
+    assert none == (200, 200, 200)
+    assert first[0] > 200 > first[2]  # type: ignore[index]
+    assert second[2] > 200 > second[0]  # type: ignore[index]
+    assert len(set(void)) == 1  # type: ignore[arg-type]
+    assert void[0] < 150  # type: ignore[index]
+
+
 def test_files_are_opened(tmp_path: Path) -> None:
     Image.new("L", (10, 20), 77).save(tmp_path / "a.png")
     data = LabeledData("mine", "train", np.zeros(1, np.int64), ("a",), paths=(tmp_path / "a.png",))

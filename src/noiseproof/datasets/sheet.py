@@ -12,6 +12,14 @@ CELL = 96
 CAPTION = 14
 GAP = 4
 
+TINTS = ((255, 0, 0), (40, 120, 220), (240, 180, 20), (60, 170, 90), (150, 80, 200), (20, 180, 180))
+"""Colours of the classes of masks after the background, over and over where there are more."""
+
+NO_LABEL = (128, 128, 128)
+"""Colour of pixels without a label, which hold a number that is no class."""
+
+_TINT, _COVER = 110, 230
+
 
 def choose(labels: NDArray[np.int64], count: int, seed: int) -> NDArray[np.int64]:
     """Return up to ``count`` indices, drawn so that the classes take turns, sorted by class.
@@ -32,7 +40,9 @@ def choose(labels: NDArray[np.int64], count: int, seed: int) -> NDArray[np.int64
 
 
 def draw(data: LabeledData, *, count: int = 60, columns: int = 10, seed: int = 0) -> Image.Image:
-    """Draw a sheet of images, each with the name of its class; a mask shows as a red tint.
+    """Draw a sheet of images, each with the name of its class; of a mask every class shows as a tint.
+
+    Red is the first class after the background; grey covers pixels without a label.
 
     Example:
         >>> from noiseproof import datasets
@@ -77,9 +87,16 @@ def _picture(data: LabeledData, index: int) -> Image.Image:
     else:
         picture = decode_rgb((data.paths or ())[index])
     if data.masks is not None:
-        mask = Image.fromarray((data.masks[index] > 0).astype(np.uint8) * 110).resize(picture.size)
-        picture.paste(Image.new("RGB", picture.size, "red"), mask=mask)
+        mask = np.asarray(data.masks[index])
+        for k in range(1, data.num_classes):
+            _tint(picture, mask == k, TINTS[(k - 1) % len(TINTS)], _TINT)
+        _tint(picture, mask >= data.num_classes, NO_LABEL, _COVER)
     return picture
+
+
+def _tint(picture: Image.Image, where: NDArray[np.bool_], colour: tuple[int, int, int], opacity: int) -> None:
+    if where.any():
+        picture.paste(colour, (0, 0), Image.fromarray(where.astype(np.uint8) * np.uint8(opacity)))
 
 
 def _fitted(picture: Image.Image) -> Image.Image:
