@@ -207,14 +207,30 @@ def test_exports_agree_with_the_run(trained, tmp_path):
         assert torch.allclose(program(images[:count]), expected[:count], atol=1e-5)
 
 
-def test_onnx(trained, tmp_path):
-    if importlib.util.find_spec("onnx") and importlib.util.find_spec("onnxscript"):
+ONNX = all(importlib.util.find_spec(each) for each in ("onnx", "onnxscript", "onnxruntime"))
+
+
+@pytest.mark.skipif(ONNX, reason="ONNX is installed")
+def test_onnx_that_is_not_installed_is_named(trained, tmp_path):
+    with pytest.raises(ValueError, match="pip install 'noiseproof\\[onnx\\]'"):
         predict.export(trained[1], tmp_path / "model", "onnx")
-        assert (tmp_path / "model" / "model.onnx").stat().st_size > 0
-        return
-    with pytest.raises(ValueError, match="pip install onnx onnxscript"):
-        predict.export(trained[1], tmp_path / "model", "onnx")
-    pytest.skip("onnx and onnxscript are not installed: only the message was tested")
+
+
+@pytest.mark.skipif(not ONNX, reason="needs onnx, onnxscript and onnxruntime")
+def test_onnx_agrees_with_the_run(trained, tmp_path):
+    import onnxruntime
+
+    runs, folder = trained
+    done = run("export", folder.name, "--out", tmp_path, "--form", "onnx", "--folder", runs)
+    assert done.exit_code == 0, done.output
+    assert "torch.onnx" not in done.output
+    assert sorted(path.name for path in tmp_path.glob("model*")) == ["model.json", "model.onnx"]
+    session = onnxruntime.InferenceSession(tmp_path / "model.onnx")
+    model = load_trained(folder)
+    for count in (1, 2, 5):
+        images = torch.randn(count, *model.shape)
+        (logits,) = session.run(["logits"], {"images": images.numpy()})
+        assert np.allclose(logits, model.network(images).detach().numpy(), atol=1e-4)
 
 
 def test_pictures_are_fitted_as_they_were_for_testing():

@@ -4,6 +4,7 @@
 import csv
 import hashlib
 import json
+import logging
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -242,8 +243,28 @@ def export(folder: Path, out: Path, form: str) -> Path:
         torch.export.save(torch.export.export(model.network, example, dynamic_shapes=(batch,)), target)
     else:
         target = out / "model.onnx"
-        try:
-            torch.onnx.export(model.network, example, str(target), dynamo=True, dynamic_shapes=(batch,))
-        except ImportError as error:
-            raise ValueError(f"ONNX needs more ({error}); try: pip install onnx onnxscript") from error
+        _export_onnx(model.network, example, batch, target)
     return target
+
+
+def _export_onnx(network: nn.Module, example: tuple[Tensor], batch: dict[int, Any], target: Path) -> None:
+    """Write a network as one ONNX file, with ``images`` in and ``logits`` out."""
+    said = logging.getLogger("torch.onnx")
+    level = said.level
+    said.setLevel(logging.ERROR)  # it tells of every package that it could use and does not need
+    try:
+        torch.onnx.export(
+            network,
+            example,
+            str(target),
+            input_names=["images"],
+            output_names=["logits"],
+            dynamic_shapes=(batch,),
+            dynamo=True,
+            external_data=False,
+            verbose=False,
+        )
+    except ImportError as error:
+        raise ValueError(f"ONNX needs more ({error}); try: pip install 'noiseproof[onnx]'") from error
+    finally:
+        said.setLevel(level)
