@@ -185,7 +185,7 @@ def _why_numbers(facts: Facts, chosen: Chosen) -> str:
     return f"{facts.classes} classes: published for {TITLES[str(name)]} and {loss}"
 
 
-ALL_NUMBERS = (
+ALL_NUMBERS: tuple[Source, ...] = (
     *(Numbers(loss, row) for loss in ("anl-ce", "anl-fl", "anl-ce*") for row in record(loss).recipes),
     StatedNumbers("anl-ce", "isic2017"),
 )
