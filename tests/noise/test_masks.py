@@ -266,3 +266,25 @@ def test_bad_rates(argument):
     arguments = {"share": 0.5, "strength": 0.5, argument: 1.5}
     with pytest.raises(ValueError, match=rf"{argument} must lie in \[0, 1\], got 1.5"):
         noise.corrupt_masks(blobs(2), seed=1, **arguments)
+
+
+def test_pixels_without_a_label_are_background_and_stay_so():
+    true = blobs(40).astype(np.uint8)
+    true[:, :9] = 255
+    noisy = noise.corrupt_masks(true, 1.0, 0.7, seed=3, void=255)
+    assert set(np.unique(noisy.clean)) == set(np.unique(noisy.masks)) == {0, 1}
+    assert not noisy.masks[:, :9].any()
+    known = np.where(true == 255, 0, true).astype(np.uint8)
+    plain = noise.corrupt_masks(known, 1.0, 0.7, seed=3)
+    assert np.array_equal(noisy.masks[:, 9:], plain.masks[:, 9:])
+    assert np.array_equal(noisy.kinds, plain.kinds)
+    assert plain.masks[:, :9].any()  # where there is nothing to be kept free, masks grow and move there
+
+
+def test_a_mask_that_would_vanish_among_pixels_without_a_label_is_kept():
+    true = np.full((60, 9, 9), 255, dtype=np.uint8)
+    true[:, 4, 4:7] = 1  # three pixels in a row, which moving takes off all three
+    noisy = noise.corrupt_masks(true, 1.0, 1.0, seed=1, void=255)
+    assert noisy.masks.any(axis=(1, 2)).all()
+    assert (noisy.kinds == 0).any()
+    assert not noisy.changed[noisy.kinds == 0].any()

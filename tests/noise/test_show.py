@@ -49,6 +49,16 @@ def test_masks(share):
         draw_masks(noise.corrupt_masks(masks, share, 0.5, 1), shown).canvas.draw()
 
 
+def test_pixels_without_a_label_are_drawn_grey():
+    masks = np.zeros((20, 16, 16), dtype=np.uint8)
+    masks[:, 4:12, 4:12], masks[:, :2] = 1, 255
+    void = masks == 255
+    figure = draw_masks(noise.corrupt_masks(masks, 1.0, 0.5, 1, void=255), void=void)
+    shown = [axes.images[0].get_array() for axes in figure.axes if axes.images]
+    assert shown
+    assert all((each[:2] == 0.5).all() and set(np.unique(each[2:])) == {0, 1} for each in shown)
+
+
 def test_nothing_of_pyplot_is_touched():
     import matplotlib.pyplot as plt
 

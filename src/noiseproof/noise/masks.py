@@ -174,7 +174,9 @@ class NoisyMasks:
         )
 
 
-def corrupt_masks(masks: ArrayLike, share: float, strength: float, seed: int) -> NoisyMasks:
+def corrupt_masks(
+    masks: ArrayLike, share: float, strength: float, seed: int, void: int | None = None
+) -> NoisyMasks:
     r"""Erode, dilate or displace a share of the masks.
 
     :math:`\lfloor \alpha N \rfloor` masks are chosen, and for each one of three kinds, all alike:
@@ -194,6 +196,8 @@ def corrupt_masks(masks: ArrayLike, share: float, strength: float, seed: int) ->
         seed: A whole number of 32 bits; it alone decides the draw. Each mask has four numbers of
             :func:`~noiseproof.noise.randomness.uniforms`: those with the smallest first numbers are chosen,
             the others give kind, rotation and direction.
+        void: The value of pixels without a label, if there are such. They are taken for background, in the true
+            masks as in the given ones.
 
     Returns:
         The record: ``masks``, and what was done to each.
@@ -209,7 +213,11 @@ def corrupt_masks(masks: ArrayLike, share: float, strength: float, seed: int) ->
         >>> np.asarray(noisy).shape
         (30, 40, 40)
     """
-    clean, foreground_value = _checked_masks(masks)
+    without_label = None if void is None else np.asarray(masks) == void
+    known = (
+        masks if without_label is None else np.where(without_label, 0, masks).astype(np.asarray(masks).dtype)
+    )
+    clean, foreground_value = _checked_masks(known)
     part, degree, number = (
         checked_rate(share, "share"),
         checked_rate(strength, "strength"),
@@ -231,6 +239,10 @@ def corrupt_masks(masks: ArrayLike, share: float, strength: float, seed: int) ->
         else:
             rotation = (2.0 * numbers[index, 2] - 1.0) * LARGEST_ROTATION
             wrong = displaced(mask, degree, rotation, direction=2.0 * math.pi * numbers[index, 3])
+        if without_label is not None:
+            wrong = wrong & ~without_label[index]
+            if not wrong.any():  # all that is left of it has no label
+                continue
         given[index] = wrong
         if foreground_value != 1:
             given[index] *= foreground_value

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 WRONG, RIGHT, NEUTRAL = "#b2182b", "#1a7a4c", "#4c72b0"
+GREY = 0.5
+"""Of pixels without a label, between background 0 and foreground 1."""
+
 SHEET_COLUMNS = 10
 SHEET_ROWS = 2
 MASKS_A_ROW, MASK_ROWS = 3, 2
@@ -70,10 +73,21 @@ def draw_labels(
     return figure
 
 
-def draw_masks(noisy: NoisyMasks, images: NDArray[Any] | None = None, title: str = "") -> "Figure":
+def draw_masks(
+    noisy: NoisyMasks,
+    images: NDArray[Any] | None = None,
+    title: str = "",
+    void: NDArray[np.bool_] | None = None,
+) -> "Figure":
     """One page: for each kind of corruption some images, each with its true and its given mask beside it.
 
     The given mask carries the true outline in green and its own in red, and above it stands the kind.
+
+    Args:
+        noisy: The record.
+        images: (N, H, W, C) or (N, H, W) bytes.
+        title: Printed on top, before what the record says of itself.
+        void: Which pixels have no label, in the shape of the masks; they are drawn grey.
     """
     from matplotlib.figure import Figure
 
@@ -89,19 +103,25 @@ def draw_masks(noisy: NoisyMasks, images: NDArray[Any] | None = None, title: str
     for order, kind in enumerate(kinds):
         places = axes[MASK_ROWS * order : MASK_ROWS * (order + 1)].reshape(-1, len(panels))
         for spots, index in zip(places, np.flatnonzero(noisy.kinds == kind), strict=False):
-            _draw_mask_panels(dict(zip(panels, spots, strict=True)), noisy, images, int(index))
+            unknown = None if void is None else void[index]
+            _draw_mask_panels(dict(zip(panels, spots, strict=True)), noisy, images, int(index), unknown)
     return figure
 
 
 def _draw_mask_panels(
-    spots: "dict[str, Axes]", noisy: NoisyMasks, images: NDArray[Any] | None, index: int
+    spots: "dict[str, Axes]",
+    noisy: NoisyMasks,
+    images: NDArray[Any] | None,
+    index: int,
+    void: NDArray[np.bool_] | None,
 ) -> None:
     true, given = noisy.clean[index] != 0, noisy.masks[index] != 0
     if images is not None:
         _draw_image(spots["image"], images[index])
         spots["image"].set_title(f"image {index}", fontsize=7)
     for name, mask in (("true", true), ("given", given)):
-        spots[name].imshow(mask, cmap="gray", vmin=0, vmax=1)
+        shown = mask if void is None else np.where(void, GREY, mask)
+        spots[name].imshow(shown, cmap="gray", vmin=0, vmax=1)
     for mask, colour in ((true, RIGHT), (given, WRONG)):
         if mask.any() and not mask.all():
             spots["given"].contour(mask, levels=[0.5], colors=colour, linewidths=1.2)
