@@ -83,7 +83,7 @@ def runs(
     context: typer.Context,
     dataset: Annotated[str | None, typer.Option(help="Only runs on this data set.")] = None,
     loss: Annotated[str | None, typer.Option(help="Only runs with this loss.")] = None,
-    noise: Annotated[str | None, typer.Option(help="Only runs with this noise, e.g. sym-0.8.")] = None,
+    noise: Annotated[str | None, typer.Option(help="Only runs with this noise: sym-0.8, file:noisy.")] = None,
     status: Annotated[
         str | None, typer.Option(help="Only running, finished, interrupted or failed ones.")
     ] = None,
@@ -330,7 +330,10 @@ def _print_table(records: "list[RunRecord]", folder: Path) -> None:
 
 
 def _cells(record: "RunRecord", folder: Path) -> dict[str, str]:
-    progress, config = record.progress, record.config
+    from noiseproof.training.run_names import shown_noise
+
+    progress = record.progress
+    config = {**record.config, "noise": shown_noise(record.config.get("noise", ""))}
     cells = (
         record.id,
         *(printable(str(config.get(key, ""))) for key in ("dataset", "noise", "loss", "seed")),

@@ -19,6 +19,8 @@ EPILOG = """
 
   noiseproof train cifar10 --noise sym-0.8 --loss anl-ce --seed 1
 
+  noiseproof train cifar10 --noise file:noisy.npz --loss anl-ce   what noiseproof noise saved
+
   noiseproof train folder:photos --loss anl-ce --model resnet18
 
   noiseproof train folder:photos --recipe plan.toml   what noiseproof plan wrote
@@ -44,7 +46,8 @@ def train(
     noise: Annotated[
         str | None,
         typer.Option(
-            help="Wrong labels to make: clean, sym-RATE, asym-RATE, dep-RATE, real; of masks masks-SHARE-STRENGTH."
+            help="Wrong labels to make: clean, sym-RATE, asym-RATE, dep-RATE, real; of masks masks-SHARE-STRENGTH; "
+            "or to read: file:PATH, which noiseproof noise saves."
         ),
     ] = None,
     seed: Annotated[

@@ -6,7 +6,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from noiseproof.losses.checks import shown, unknown
-from noiseproof.noise import parse_name
+from noiseproof.noise import parse_name, short_name
 
 if TYPE_CHECKING:
     from noiseproof.grids.grid import Grid, Method
@@ -35,6 +35,7 @@ def check_grid(grid: "Grid") -> None:
             raise ValueError(f"grid {grid.name}: expected seeds that are whole numbers, got {shown(seed)}")
     _no_doubles(grid, "methods", [method.label for method in grid.methods])
     _no_doubles(grid, "noises", [str(parse_name(noise)) for noise in grid.noises])
+    _no_files_of_one_name(grid)
     _no_doubles(grid, "seeds", grid.seeds)
     for method in grid.methods:
         place = f"grid {grid.name}, method {method.label!r}"
@@ -83,14 +84,30 @@ def chosen_methods(grid: "Grid", wanted: Iterable[str]) -> "tuple[Method, ...]":
 
 
 def chosen_noises(grid: "Grid", wanted: Iterable[str]) -> tuple[str, ...]:
-    """Noises of the grid by their short names; in the grid's order."""
-    names = {str(parse_name(noise)): noise for noise in grid.noises}
+    """Noises of the grid by their short names, of files also by their paths; in the grid's order."""
+    names = {_shown_as(noise): noise for noise in grid.noises}
     chosen = set()
     for name in wanted:
-        if (proper := str(parse_name(name))) not in names:
-            raise ValueError(_not_there(grid, "noises", name, grid.noises))
+        if (proper := _shown_as(name)) not in names:
+            raise ValueError(_not_there(grid, "noises", name, list(names)))
         chosen.add(names[proper])
     return tuple(noise for noise in grid.noises if noise in chosen)
+
+
+def _shown_as(noise: str) -> str:
+    return short_name(str(parse_name(noise)))
+
+
+def _no_files_of_one_name(grid: "Grid") -> None:
+    """Two files must be told apart in a table."""
+    seen: dict[str, str] = {}
+    for noise in grid.noises:
+        other = seen.setdefault(_shown_as(noise).casefold(), noise)
+        if other != noise:
+            raise ValueError(
+                f"grid {grid.name}: {other!r} and {noise!r} would both be called {_shown_as(noise)!r} in tables; "
+                "give the files different names"
+            )
 
 
 def _not_there(grid: "Grid", what: str, name: str, known: Sequence[str]) -> str:

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from noiseproof.grids.grid import Cell
 from noiseproof.grids.pace import in_words
+from noiseproof.noise import short_name
 from noiseproof.training.outcome import score_of
 from noiseproof.training.run_record import RunRecord
 from noiseproof.training.store import Store
@@ -178,7 +179,7 @@ class Watch:
 
 def ended_in_words(cell: Cell, record: RunRecord) -> str:
     """How a run ended, in a line."""
-    name = f"{cell.method.label}, {cell.noise}, seed {cell.seed}"
+    name = f"{cell.method.label}, {short_name(cell.noise)}, seed {cell.seed}"
     if record.status == "finished":
         return f"{name}: {score_of(record.result or {}):.2f}% ({in_words(record.seconds)})"
     return f"{name}: failed: {record.error}"

@@ -33,6 +33,8 @@ def write(
     target = Path(path)
     if target.suffix != ".npz":
         raise ValueError(f"path must end in .npz, got {str(path)!r}")
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {target.parent} to write {target.name} in")
     if objects := [name for name, array in arrays.items() if array.dtype.hasobject]:
         raise TypeError(f"arrays must hold numbers, not objects, got objects in {', '.join(objects)}")
     text = json.dumps({"format": form, "version": VERSION, **description}, sort_keys=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from noiseproof.noise import short_name
 from noiseproof.results.records_file import read_records
 from noiseproof.results.result import Result, result_of_record
 
@@ -98,7 +99,7 @@ Key = tuple[str, str, int]
 
 
 def _key(cell: "Cell") -> Key:
-    return cell.method.label, cell.config.noise, cell.seed
+    return cell.method.label, short_name(cell.config.noise), cell.seed
 
 
 def _from_lines(
@@ -122,7 +123,7 @@ def _from_lines(
 
 def _count_in_grid(grid: "Grid", by_hash: "dict[str, Cell]", near: Iterable[Key]) -> int:
     methods = {method.label for method in grid.methods}
-    noises = {cell.config.noise for cell in by_hash.values()}
+    noises = {short_name(cell.config.noise) for cell in by_hash.values()}
     return sum(label in methods and noise in noises for label, noise, _ in near)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from noiseproof.noise import short_name
 from noiseproof.results.line_checks import check_line, shown
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ def result_of_record(record: "RunRecord", method: str | None = None, variant: st
     return Result(
         dataset=str(config["dataset"]),
         loss=str(config["loss"]),
-        noise=str(config["noise"]),
+        noise=short_name(str(config["noise"])),
         seed=int(config["seed"]),
         score=score,
         config_hash=record.config_hash,

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from noiseproof.noise import parse_name
+from noiseproof.noise import parse_name, short_name
 from noiseproof.results.published import published
 from noiseproof.results.result import Result
 from noiseproof.results.statistics import (
@@ -188,7 +188,7 @@ def build_table(grid: "Grid", results: Iterable[Result], notes: Sequence[str] = 
     for result in results:
         by_cell.setdefault((result.method, result.noise), []).append(result)
     methods = _in_order([method.label for method in grid.methods], (method for method, _ in by_cell))
-    columns = {str(parse_name(noise)): grid.column(noise) for noise in grid.noises}
+    columns = {short_name(str(parse_name(noise))): grid.column(noise) for noise in grid.noises}
     noises = _in_order(list(columns), (noise for _, noise in by_cell))
     cells: dict[tuple[str, str], TableCell] = {}
     for noise in noises:

@@ -21,7 +21,8 @@ from noiseproof.datasets import registry
 from noiseproof.datasets.identity import OWN, identity_of, identity_of_file
 from noiseproof.losses import checks, create, published_recipe, record
 from noiseproof.losses.recipes import RECIPE_NAMES
-from noiseproof.noise import parse_name
+from noiseproof.noise import parse_name, short_name
+from noiseproof.noise.names import FILE
 
 OPTIMIZERS = ("sgd", "adam", "adamw")
 SCHEDULES = ("constant", "cosine", "exponential", "step", "milestones")
@@ -39,6 +40,9 @@ DEEPEST_NESTING = 16
 LARGEST_SEED = 2**32 - 1
 """What NumPy's frozen generators, which draw noise and splits, can be seeded with."""
 
+MOST_FILE_BYTES = 24
+"""Of the name of a file with noise, in the name of a run."""
+
 OF_THE_LOSS = ("loss_parameters", "l1", "weight_decay")
 """What a recipe that names a loss says for that loss only."""
 
@@ -52,12 +56,14 @@ class Config:
 
     Attributes:
         dataset: name of a data set, or ``folder:PATH`` or ``csv:PATH``.
-        noise: short name of the label noise, such as ``"sym-0.8"``; ``"clean"`` leaves labels as they are.
+        noise: short name of the label noise, such as ``"sym-0.8"``; ``"clean"`` leaves labels as they are, and
+            ``"file:PATH"`` takes them from a file, for all of the training split.
         loss: name of a loss in the catalogue.
         loss_parameters: its hyper-parameters; also ``weight``, a list of numbers, one a class, and
             ``ignore_index``, the label of samples or pixels that count nowhere.
         seed: the run's seed, from which noise, initial weights, order and augmentation have streams of their own.
-        noise_seed: seed of the label noise alone; by default the run's, and 0 for instance-dependent noise.
+        noise_seed: seed of the label noise alone; by default the run's, and 0 for instance-dependent noise. What
+            lies in a file, or was given by people, is not drawn.
         train_size: use only so many training samples, the same ones for every seed; all by default.
         model: name of a network.
         model_options: options of the network.
@@ -86,8 +92,8 @@ class Config:
         evaluate_every: epochs between tests; the last epoch is always tested.
         augment: ``"none"`` leaves training pictures as they are; by default they are changed at random as the data
             set's recipe says, and the user's own mirrored left to right.
-        inputs: digest of what is only named above, the user's own data and weights. :func:`resolve` fills it, so
-            that a run on corrected labels is another run.
+        inputs: digest of what is only named above, the user's own data, weights and noise in files.
+            :func:`resolve` fills it, so that a run on corrected labels is another run.
     """
 
     dataset: str
@@ -215,7 +221,7 @@ class Config:
         """The seed of the label noise."""
         if self.noise_seed is not None:
             return self.noise_seed
-        return PUBLISHED_NOISE_SEED if parse_name(self.noise).kind == "dep" else self.seed
+        return PUBLISHED_NOISE_SEED if parse_name(self.noise).kind in ("dep", "file") else self.seed
 
     def learning_rate_at(self, epoch: int) -> float:
         """Learning rate during an epoch, counted from 0: a function of the epoch, so that nothing is stored.
@@ -271,7 +277,7 @@ class Config:
         loss = self.loss.replace("*", "-er").replace("+", "-")
         # Nobody knows that the labels of one's own data are clean. Runs from before configs had inputs keep names.
         own = self.dataset.startswith(OWN) and self.inputs is not None
-        noise = "given" if own and self.noise == "clean" else self.noise
+        noise = "given" if own and self.noise == "clean" else _in_a_run_id(self.noise)
         return f"{source}-{noise}-{loss}-s{self.seed}-{self.hash[:8]}"
 
 
@@ -400,16 +406,26 @@ def resolve(dataset: str, *, recipe: str | None = None, **given: Any) -> Config:
             f"{', '.join(recipe_names())}"
         )
     config = Config(**values)
-    return replace(config, inputs=inputs_of(config.dataset, config.weights))
+    return replace(config, inputs=inputs_of(config.dataset, config.weights, config.noise))
 
 
-def inputs_of(dataset: str, weights: str | None) -> str | None:
-    """Digest of the user's own data and weights as they are now; ``None`` where a config names neither."""
+def inputs_of(dataset: str, weights: str | None, noise: str = "clean") -> str | None:
+    """Digest of the user's own data, weights and noise as they are now; ``None`` where a config names none."""
     digests = [identity_of(dataset)]
-    if weights is not None and os.path.isfile(weights):
-        with suppress(OSError):  # whoever reads them says what is wrong
-            digests.append(identity_of_file(Path(weights)))
+    for path in (weights, noise_file(noise)):
+        if path is not None and os.path.isfile(path):
+            with suppress(OSError):  # whoever reads them says what is wrong
+                digests.append(identity_of_file(Path(path)))
     return "-".join(each for each in digests if each) or None
+
+
+def noise_file(noise: str) -> str | None:
+    """Path of the file that a noise lies in, if it does.
+
+    >>> noise_file("file:labels/noisy.npz"), noise_file("sym-0.8")
+    ('labels/noisy.npz', None)
+    """
+    return os.path.expanduser(noise.removeprefix(FILE)) if noise.startswith(FILE) else None
 
 
 def _for_loss(values: Mapping[str, Any], loss: str) -> dict[str, Any]:
@@ -435,7 +451,11 @@ def default_recipe(dataset: str) -> str | None:
 def with_changes(config: Config, **changes: Any) -> Config:
     """Return a copy with some fields changed, all checked again."""
     _check_keys(changes, "argument")
-    return replace(config, **changes)
+    changed = replace(config, **changes)
+    in_a_file = noise_file(config.noise) or noise_file(changed.noise)
+    if in_a_file and changed.noise != config.noise and "inputs" not in changes:
+        return replace(changed, inputs=inputs_of(changed.dataset, changed.weights, changed.noise))
+    return changed
 
 
 def _written_one_way(value: Any, is_float: bool) -> Any:
@@ -443,6 +463,15 @@ def _written_one_way(value: Any, is_float: bool) -> Any:
     if isinstance(value, list | tuple):
         return [float(each) if type(each) is int else each for each in value]
     return float(value) if is_float and type(value) is int else value
+
+
+def _in_a_run_id(noise: str) -> str:
+    """A noise as a part of a run's name; a file's own is cut by bytes, of which the whole may have 200."""
+    if not noise.startswith(FILE):
+        return noise
+    text = "".join(c if c.isalnum() or c in "._" else "-" for c in short_name(noise).removeprefix(FILE))
+    cut = text.encode(errors="ignore")[:MOST_FILE_BYTES].decode(errors="ignore")
+    return f"file-{cut.strip('-._') or 'labels'}"
 
 
 def _is_integer_within(value: object, most: int) -> bool:

@@ -21,18 +21,16 @@ from noiseproof.datasets.folders import VOID
 from noiseproof.datasets.identity import OWN
 from noiseproof.datasets.loader import StreamingLoader
 from noiseproof.losses import checks
-from noiseproof.noise import NoisyLabels
 from noiseproof.noise.masks import KINDS
 from noiseproof.training import ranks
 from noiseproof.training.config import MOST, Config
+from noiseproof.training.label_noise import certain, draw_noise
 from noiseproof.training.masks import check_task, draw_mask_noise
+from noiseproof.training.noise_files import file_name, is_in_a_file
 from noiseproof.training.streams import generator, order_of_epoch, stream_seed
 
 RESIDENT_SHARE = 0.4
 """Share of the device's free memory that images may take before they are streamed instead."""
-
-LABELED_BY_PEOPLE = ("cifar10", "cifar100")
-"""Data sets whose training images people have labelled again: CIFAR-10N and CIFAR-100N."""
 
 HELD_OUT_SHARE = 0.1
 """Share of the training data held out where a data set has no test split."""
@@ -59,6 +57,7 @@ class TrainingData:
         device: where it all happens.
         held_out: whether ``test`` was split off from the training data, so that its labels may be wrong too.
         has_void: whether some pixels of the masks have no label: they hold 255, which is no class.
+        rows: which samples of the data set's training split ``train`` holds, where not all of them.
         given: labels already drawn, by noise and its seed: runs of a pack that share both share them.
     """
 
@@ -72,6 +71,7 @@ class TrainingData:
     device: torch.device
     held_out: bool = False
     has_void: bool = False
+    rows: NDArray[np.int64] | None = field(default=None, repr=False, compare=False)
     given: "dict[tuple[str, int], GivenLabels]" = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -114,9 +114,9 @@ class GivenLabels:
 
 def load_data(config: Config, device: torch.device) -> TrainingData:
     """Load what a config names, from the cache or from the user's folder, onto the device if it fits."""
-    train = load_split(config.dataset, "train", config.image_size)
+    train = whole = load_split(config.dataset, "train", config.image_size)
     check_task(config, train)
-    held_out = False
+    held_out, rows = False, np.arange(len(train), dtype=np.int64)
     try:
         test = load_split(config.dataset, "test", config.image_size)
     except datasets.NoSuchSplitError:  # a split that is there and broken is told, not replaced
@@ -129,12 +129,14 @@ def load_data(config: Config, device: torch.device) -> TrainingData:
             ) from None
         split = datasets.tuning_split(train, share=HELD_OUT_SHARE, seed=DATA_SEED)
         train, test = split.apply(train)
-        held_out = True
-    if noise.parse_name(config.noise).kind == "real":
-        train = train.subset(_certain(train)) if train.uncertain is not None else train
+        held_out, rows = True, split.train
+    if noise.parse_name(config.noise).kind == "real" and train.uncertain is not None:
+        rows = rows[certain(train)]
+        train = whole.subset(rows)
     if config.train_size is not None and config.train_size < len(train):
         chosen = np.random.RandomState(DATA_SEED).permutation(len(train))[: config.train_size]
-        train = train.subset(np.sort(chosen))
+        rows = rows[np.sort(chosen)]
+        train = whole.subset(rows)
     if len(train) < 2:
         raise datasets.DataError(f"{config.dataset}: expected at least 2 training samples, got {len(train)}")
     recipe = _recipe(config, train)
@@ -147,7 +149,17 @@ def load_data(config: Config, device: torch.device) -> TrainingData:
     labels = torch.from_numpy(test.labels if test.masks is None else test.masks.copy()).to(device)
     has_void = any(each.masks is not None and each.masks.max() >= each.num_classes for each in (train, test))
     return TrainingData(
-        config.dataset, train, test, images, test_images, labels, recipe, device, held_out, has_void
+        config.dataset,
+        train,
+        test,
+        images,
+        test_images,
+        labels,
+        recipe,
+        device,
+        held_out,
+        has_void,
+        rows=None if train is whole else rows,
     )
 
 
@@ -225,16 +237,30 @@ def give_labels(config: Config, data: TrainingData) -> GivenLabels:
     return data.given[key]
 
 
+def _drawn_for(config: Config, data: TrainingData) -> tuple[LabeledData, NDArray[np.int64] | None]:
+    """Samples that noise is made for: those trained on; or, in a file, the whole split, with the rows of these."""
+    if data.rows is None or not is_in_a_file(config.noise):
+        return data.train, None
+    return load_split(config.dataset, "train", config.image_size), data.rows
+
+
 def _give_classes(config: Config, data: TrainingData) -> GivenLabels:
     """Labels of a run, and what was done to them."""
-    noisy = draw_noise(config, data.train)
+    source, rows = _drawn_for(config, data)
+    noisy = draw_noise(config, source)
+    if noisy is not None and rows is not None:
+        noisy = noisy.subset(rows)
     clean = data.train.labels
     given = clean if noisy is None else noisy.labels
     flipped = given != clean
-    summary: dict[str, Any] = {"name": config.noise, "realised_rate": float(flipped.mean())}
+    summary: dict[str, Any] = {
+        "name": noise.short_name(config.noise),
+        "realised_rate": float(flipped.mean()),
+    }
     if noisy is not None:
         summary |= {"kind": noisy.kind, "seed": noisy.seed, "generator": noisy.generator}
         summary["class_rates"] = [round(float(rate), 6) for rate in noisy.class_rates]
+        summary |= file_name(config.noise)
         if data.num_classes <= MOST_CLASSES_SHOWN:
             summary["transition"] = noisy.transition.round(4).tolist()
             summary["class_names"] = list(data.train.class_names)
@@ -247,7 +273,11 @@ def _give_classes(config: Config, data: TrainingData) -> GivenLabels:
 
 def _give_masks(config: Config, data: TrainingData) -> GivenLabels:
     """Masks of a run, and what was done to them."""
-    noisy, clean = draw_mask_noise(config, data.train), data.train.masks
+    source, rows = _drawn_for(config, data)
+    noisy = draw_mask_noise(config, source)
+    if noisy is not None and rows is not None:
+        noisy = noisy.subset(rows)
+    clean = data.train.masks
     assert clean is not None
     given = clean if noisy is None else noisy.masks
     labelled = clean.size
@@ -256,13 +286,14 @@ def _give_masks(config: Config, data: TrainingData) -> GivenLabels:
         given, labelled = np.where(void, clean, given), clean.size - int(np.count_nonzero(void))
     flipped = given != clean
     summary: dict[str, Any] = {
-        "name": config.noise,
+        "name": noise.short_name(config.noise),
         "realised_rate": 0.0,
         "wrong_pixels": int(np.count_nonzero(flipped)) / max(1, labelled),
     }
     if noisy is not None:
         counts = np.bincount(noisy.kinds, minlength=len(KINDS)).tolist()
         summary |= {"kind": "masks", "seed": noisy.seed, "share": noisy.share, "strength": noisy.strength}
+        summary |= file_name(config.noise)
         summary |= {"realised_rate": noisy.realised_share, "kinds": dict(zip(KINDS, counts, strict=True))}
     return GivenLabels(
         torch.tensor(given).to(data.device),
@@ -270,67 +301,6 @@ def _give_masks(config: Config, data: TrainingData) -> GivenLabels:
         summary,
         None if noisy is None else noisy.kinds,
     )
-
-
-def draw_noise(config: Config, train: LabeledData) -> NoisyLabels | None:
-    """Label noise of a config, or ``None`` for labels as they are."""
-    name = noise.parse_name(config.noise)
-    labels, classes, seed = train.labels, train.num_classes, config.drawn_with
-    if name.kind == "clean":
-        return None
-    if name.kind == "real":
-        return _human_noise(config, train)
-    assert name.rate is not None
-    if name.kind == "sym":
-        return noise.symmetric(labels, name.rate, classes, seed)
-    if name.kind == "asym":
-        return noise.asymmetric(labels, name.rate, _flips(config.dataset, classes), seed)
-    if name.kind == "dep":
-        if train.images is None:
-            raise ValueError(
-                "noise: instance-dependent noise needs images in memory; this data set has files"
-            )
-        return noise.instance_dependent(train.images, labels, name.rate, classes, seed)
-    found = noise.draw_own(name, train, seed)
-    if found is None:
-        raise ValueError(f"noise: {config.noise!r} does not apply to classification")
-    return found
-
-
-def _flips(dataset: str, num_classes: int) -> Any:
-    known = {
-        "cifar10": "cifar10",
-        "cifar100": "cifar100-blocks",
-        "fashion-mnist": "mnist-like",
-        "digits": "mnist-like",
-        "cifar10n": "cifar10",
-        "cifar100n": "cifar100-blocks",
-    }
-    return known.get(dataset) or {k: (k + 1) % num_classes for k in range(num_classes)}
-
-
-def _human_noise(config: Config, train: LabeledData) -> NoisyLabels:
-    """Labels that people gave, less those of images whose place in the official order is not certain."""
-    if config.dataset not in LABELED_BY_PEOPLE:
-        raise ValueError(
-            f"noise: real labels exist for {' and '.join(LABELED_BY_PEOPLE)}, not for {config.dataset}"
-            + ("; its labels are those already" if config.dataset.endswith("n") else "")
-        )
-    if config.train_size is not None:
-        raise ValueError("train_size: human labels belong to the whole training set; leave it out")
-    human = datasets.human_labels(f"{config.dataset}n")
-    certain = _certain(datasets.load(config.dataset))
-    if len(certain) != len(train):
-        raise ValueError(
-            f"noise: {len(train) - len(certain)} images of {config.dataset} have no certain human label, so real "
-            "noise cannot share a pack with another one"
-        )
-    return noise.from_arrays(human.labels[certain], human.clean[certain], human.key, train.labels)
-
-
-def _certain(data: LabeledData) -> NDArray[np.int64]:
-    everything = np.arange(len(data), dtype=np.int64)
-    return everything if data.uncertain is None else np.setdiff1d(everything, data.uncertain)
 
 
 class Batches:

@@ -17,11 +17,12 @@ import torch
 from noiseproof.training import progress, ranks
 from noiseproof.training.books import Books
 from noiseproof.training.captured import SideBySide, can_capture
-from noiseproof.training.config import Config, inputs_of
+from noiseproof.training.config import Config, inputs_of, noise_file
 from noiseproof.training.data import TrainingData, load_data
 from noiseproof.training.environment import choose_device
 from noiseproof.training.gpu_memory import free_up, is_out_of_memory
 from noiseproof.training.interruption import Interrupted, Interruption
+from noiseproof.training.noise_files import require_file
 from noiseproof.training.own_code import own_code_of, warn_of_other_code
 from noiseproof.training.processes import train_in_processes
 from noiseproof.training.run import EpochEnd, NotFiniteError, Run
@@ -135,10 +136,13 @@ def _recorded(configs: Sequence[Config], store: Store) -> Iterator[tuple[Config,
 
 
 def _check_inputs(configs: Sequence[Config]) -> None:
-    """Refuse to go on with a run whose data or weights are no longer those that it was begun with."""
+    """Refuse to go on with a run whose data, weights or noise are no longer those that it was begun with."""
     for config in configs:
-        if config.inputs is not None and config.inputs != inputs_of(config.dataset, config.weights):
-            files = config.dataset + (f" or {config.weights}" if config.weights else "")
+        require_file(config)
+        now = inputs_of(config.dataset, config.weights, config.noise)
+        if config.inputs is not None and config.inputs != now:
+            own = config.dataset if ":" in config.dataset else None  # sets of the package do not change
+            files = " or ".join(each for each in (own, config.weights, noise_file(config.noise)) if each)
             raise ValueError(
                 f"{config.run_id}: {files} has changed since this run was begun, so it cannot go on. Put the files "
                 "back, or give the command that began it again: it begins a new run"

@@ -14,6 +14,7 @@ from noiseproof.datasets.folders import VOID
 from noiseproof.losses import checks
 from noiseproof.noise import NoisyMasks
 from noiseproof.training.config import Config
+from noiseproof.training.noise_files import saved_masks
 
 
 def check_task(config: Config, train: LabeledData) -> None:
@@ -61,16 +62,18 @@ def draw_mask_noise(config: Config, train: LabeledData) -> NoisyMasks | None:
     name = noise.parse_name(config.noise)
     if name.kind == "clean":
         return None
-    if name.kind != "masks" or train.masks is None:
+    if name.kind not in ("masks", "file") or train.masks is None:
         raise ValueError(
             f"noise: {config.noise!r} is for class labels, and {config.dataset} has masks; say "
-            "masks-SHARE-STRENGTH, such as masks-0.7-0.7"
+            "masks-SHARE-STRENGTH, such as masks-0.7-0.7, or file:PATH"
         )
     if train.num_classes > 2:
         raise ValueError(
             f"noise: masks are corrupted where they have two classes; those of {config.dataset} have "
             f"{train.num_classes}"
         )
+    if name.path is not None:
+        return saved_masks(config, train)
     assert name.rate is not None
     assert name.strength is not None
     known = np.where(train.masks == VOID, 0, train.masks).astype(np.uint8)

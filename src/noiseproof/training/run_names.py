@@ -5,6 +5,7 @@ import difflib
 import os
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 from noiseproof.training.store_file import (
     DAMAGED_ADVICE,
@@ -81,6 +82,19 @@ def unknown(connection: sqlite3.Connection, run: str, folder: Path) -> str:
     nearest = difflib.get_close_matches(run, [run_id for (run_id,) in newest], n=1)
     hint = f"did you mean {nearest[0]}?" if nearest else "`noiseproof runs` lists them"
     return f"no run {run!r} in {folder}; {hint}"
+
+
+def shown_noise(noise: Any) -> Any:
+    """The noise of a config as lists show it and searches find it: of a file its own name, not the path.
+
+    >>> shown_noise("file:/data/labels/noisy.npz"), shown_noise("sym-0.8")
+    ('file:noisy', 'sym-0.8')
+    """
+    if not isinstance(noise, str) or not noise.startswith("file:"):
+        return noise
+    from noiseproof.noise import short_name  # with NumPy, for which other lists need not wait
+
+    return short_name(noise)
 
 
 def storable(text: str) -> str:

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any
 
 from noiseproof.training.outcome import score_of
-from noiseproof.training.run_names import checked_run_id, number_of, storable, unknown
+from noiseproof.training.run_names import checked_run_id, number_of, shown_noise, storable, unknown
 from noiseproof.training.run_record import STATUSES, Progress, RunRecord, Status, decoded, encoded
 from noiseproof.training.store_checksums import (
     EPOCH_COLUMNS,
@@ -129,7 +129,8 @@ class Store:
         """
         checked_run_id(run_id)
         texts = (encoded(config, "config"), encoded(environment, "environment"), encoded(noise, "noise"))
-        searched = tuple(_searchable(config.get(key)) for key in ("dataset", "noise", "loss"))
+        told = {**config, "noise": shown_noise(config.get("noise"))}
+        searched = tuple(_searchable(told.get(key)) for key in ("dataset", "noise", "loss"))
         with self._writing() as connection:
             known = connection.execute(
                 "SELECT number, id, config_hash, environment FROM runs WHERE id = ?", (run_id,)
@@ -249,6 +250,7 @@ class Store:
         """Return runs without their epochs, newest first; a filter that is None lets all through."""
         if limit is not None and limit < 1:
             raise ValueError(f"limit: expected 1 or more, got {limit}")
+        noise = shown_noise(noise)
         wanted = {"status": _checked_status(status), "dataset": dataset, "loss": loss, "noise_name": noise}
         return self._select(wanted, limit)
 

@@ -5,6 +5,7 @@ import html
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from noiseproof.noise import short_name
 from noiseproof.report.figures import Drawing, figure_of
 from noiseproof.report.panels import LINES, bottom_axis, large_panel, longest, side_axis, small_panel
 from noiseproof.report.words import Words, words_of
@@ -57,7 +58,7 @@ def accuracy_curves(gathered: "Gathered") -> Drawing | None:
 
 
 def _in_grid_order(gathered: "Gathered", cells: dict[tuple[str, str], list[Result]]) -> list[tuple[str, str]]:
-    noises = list(gathered.grid.noises)
+    noises = [short_name(noise) for noise in gathered.grid.noises]
     return sorted(cells, key=lambda key: noises.index(key[1]) if key[1] in noises else len(noises))
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from noiseproof.noise import short_name
 from noiseproof.report.figures import Drawing, figure_of
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def _examples_by_method(gathered: "Gathered") -> "tuple[str, dict[str, Examples]
     if folder is None:
         return None
     measured = [result for result in gathered.results if result.metric == "test_dice" and result.run]
-    for noise in reversed(gathered.grid.noises):
+    for noise in map(short_name, reversed(gathered.grid.noises)):
         runs = [result for result in measured if result.noise == noise]
         lowest = min((result.seed for result in runs), default=None)
         found = {

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The labels that a config's noise gives: drawn, given by people, or read from a file."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from noiseproof import datasets, noise
+from noiseproof.datasets import LabeledData
+from noiseproof.noise import NoisyLabels
+from noiseproof.training.config import Config
+from noiseproof.training.noise_files import saved_labels
+
+LABELED_BY_PEOPLE = ("cifar10", "cifar100")
+"""Data sets whose training images people have labelled again: CIFAR-10N and CIFAR-100N."""
+
+
+def draw_noise(config: Config, train: LabeledData) -> NoisyLabels | None:
+    """Label noise of a config, or ``None`` for labels as they are."""
+    name = noise.parse_name(config.noise)
+    labels, classes, seed = train.labels, train.num_classes, config.drawn_with
+    if name.kind == "clean":
+        return None
+    if name.kind == "real":
+        return _human_noise(config, train)
+    if name.path is not None:
+        return saved_labels(config, train)
+    assert name.rate is not None
+    if name.kind == "sym":
+        return noise.symmetric(labels, name.rate, classes, seed)
+    if name.kind == "asym":
+        return noise.asymmetric(labels, name.rate, _flips(config.dataset, classes), seed)
+    if name.kind == "dep":
+        if train.images is None:
+            raise ValueError(
+                "noise: instance-dependent noise needs images in memory; this data set has files"
+            )
+        return noise.instance_dependent(train.images, labels, name.rate, classes, seed)
+    found = noise.draw_own(name, train, seed)
+    if found is None:
+        raise ValueError(f"noise: {config.noise!r} does not apply to classification")
+    return found
+
+
+def _flips(dataset: str, num_classes: int) -> Any:
+    known = {
+        "cifar10": "cifar10",
+        "cifar100": "cifar100-blocks",
+        "fashion-mnist": "mnist-like",
+        "digits": "mnist-like",
+        "cifar10n": "cifar10",
+        "cifar100n": "cifar100-blocks",
+    }
+    return known.get(dataset) or {k: (k + 1) % num_classes for k in range(num_classes)}
+
+
+def _human_noise(config: Config, train: LabeledData) -> NoisyLabels:
+    """Labels that people gave, less those of images whose place in the official order is not certain."""
+    if config.dataset not in LABELED_BY_PEOPLE:
+        raise ValueError(
+            f"noise: real labels exist for {' and '.join(LABELED_BY_PEOPLE)}, not for {config.dataset}"
+            + ("; its labels are those already" if config.dataset.endswith("n") else "")
+        )
+    if config.train_size is not None:
+        raise ValueError("train_size: human labels belong to the whole training set; leave it out")
+    human = datasets.human_labels(f"{config.dataset}n")
+    placed = certain(datasets.load(config.dataset))
+    if len(placed) != len(train):
+        raise ValueError(
+            f"noise: {len(train) - len(placed)} images of {config.dataset} have no certain human label, so real "
+            "noise cannot share a pack with another one"
+        )
+    return noise.from_arrays(human.labels[placed], human.clean[placed], human.key, train.labels)
+
+
+def certain(data: LabeledData) -> NDArray[np.int64]:
+    """Samples whose place in the official order is certain."""
+    everything = np.arange(len(data), dtype=np.int64)
+    return everything if data.uncertain is None else np.setdiff1d(everything, data.uncertain)

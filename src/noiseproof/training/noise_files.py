@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``noise = "file:PATH"``: labels or masks that lie in a file, for the whole training split of a data set.
+
+Where a run trains on a part of the split (``train_size``, a tenth held out), the file is still one for all of it,
+in the order of ``datasets.load(NAME, "train")``, and the part takes its labels from there.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+from noiseproof import noise
+from noiseproof.datasets import LabeledData
+from noiseproof.datasets.folders import VOID
+from noiseproof.noise import NoisyLabels, NoisyMasks
+from noiseproof.training.config import Config, noise_file
+
+
+def is_in_a_file(name: str) -> bool:
+    """Whether a noise is one that lies in a file."""
+    return noise_file(name) is not None
+
+
+def file_name(name: str) -> dict[str, str]:
+    """What a record says of the file, if there is one: its name, not whose folder it is in."""
+    path = noise_file(name)
+    return {} if path is None else {"file": os.path.basename(path)}
+
+
+def require_file(config: Config) -> None:
+    """Say that a file of noise is missing before anything else is loaded.
+
+    Raises:
+        FileNotFoundError: it is not there.
+    """
+    path = noise_file(config.noise)
+    if path is not None and not os.path.isfile(path):
+        raise FileNotFoundError(
+            f"noise: no file {path}; noiseproof noise {config.dataset} --out {os.path.basename(path)} makes one, "
+            "and a relative path counts from where the command is given"
+        )
+
+
+def saved_labels(config: Config, train: LabeledData) -> NoisyLabels:
+    """Labels of a config's file, for the whole training split.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it cannot be read, or is not for this data.
+    """
+    path = noise_file(config.noise)
+    assert path is not None
+    with _of(config, train):
+        found = noise.read_labels(path, train.labels, train.num_classes, train.class_names)
+    if found.outside is not None:
+        raise ValueError(
+            f"noise: {path} holds open-set noise, which puts images of other data in the place of some; training "
+            "takes labels from a file, not images"
+        )
+    if found.kind == "human" and train.uncertain is not None:
+        raise ValueError(
+            f"noise: the place of {len(train.uncertain)} images of {config.dataset} in the official order of human "
+            "labels is not certain; say --noise real, which leaves them out"
+        )
+    return found
+
+
+def saved_masks(config: Config, train: LabeledData) -> NoisyMasks:
+    """Masks of a config's file, for the whole training split; void pixels count as background.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it cannot be read, or is not for these masks.
+    """
+    path = noise_file(config.noise)
+    assert path is not None
+    assert train.masks is not None
+    with _of(config, train):
+        return noise.read_masks(path, np.where(train.masks == VOID, 0, train.masks).astype(np.uint8))
+
+
+@contextmanager
+def _of(config: Config, train: LabeledData) -> Iterator[None]:
+    """Say whose labels a file does not fit."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(
+            f"noise: {error}. Wanted is noise for the training split of {config.dataset}: {len(train)} samples, "
+            f"{train.num_classes} classes"
+        ) from error
