@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """``noiseproof noise``: make a data set's labels wrong, look at them, save them."""
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -153,12 +154,20 @@ def noise(
         if out is not None:
             noisy.save(out)
             typer.echo(f"saved     {out}")
+            _tell_use(noisy, dataset, out)
         if show:
             target = Path(picture) if picture else out.with_suffix(".png") if out else Path("noise.png")
             _draw(noisy, data, outside, target)
             typer.echo(f"drawn     {target}")
     except (DataError, ValueError, TypeError, OSError) as error:
         fail(error)
+
+
+def _tell_use(noisy: "NoisyLabels | NoisyMasks", dataset: str, out: Path) -> None:
+    """Say how to train on what was saved, where that can be: images of other data are not in the file."""
+    if getattr(noisy, "outside", None) is None:
+        words = ["noiseproof", "train", dataset, "--noise", f"file:{out}"]
+        typer.echo(f"train on it with: {shlex.join(words)}")
 
 
 def _made(data: "LabeledData", kind: str, choices: Choices) -> "NoisyLabels | NoisyMasks":
