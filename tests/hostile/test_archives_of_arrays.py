@@ -8,8 +8,10 @@ import zipfile
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
-from noiseproof.datasets import BadFileError, load_split
+from noiseproof.command_line import app
+from noiseproof.datasets import BadFileError, load, load_split
 from noiseproof.datasets.archives import unpack
 from noiseproof.noise import NoisyLabels, symmetric
 from noiseproof.training.examples import Examples, load_examples
@@ -20,6 +22,12 @@ CLEAN = np.array([0, 1, 2, 1])
 def claims(shape: str, descr: str = "<i8") -> bytes:
     header = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}\n".encode()
     return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + bytes(8)
+
+
+def stored(array) -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, array)
+    return buffer.getvalue()
 
 
 def zipped(entries: dict[str, bytes]) -> bytes:
@@ -38,11 +46,7 @@ def saved_noise(path, **changes) -> None:
         arrays = {name: content[name] for name in content.files if name != "description"}
     text = changes.pop("text", None) or json.dumps(description | changes.pop("description", {}))
     entries = {"description": np.array(text), **arrays}
-    raw = {}
-    for name, array in entries.items():
-        buffer = io.BytesIO()
-        np.save(buffer, array)
-        raw[name] = buffer.getvalue()
+    raw = {name: stored(array) for name, array in entries.items()}
     path.write_bytes(zipped(raw | changes))
 
 
@@ -123,3 +127,26 @@ def test_a_size_of_ninety_digits_in_a_tar_header(tmp_path):
     (tmp_path / "a.tar.gz").write_bytes(gzip.compress(content))
     with pytest.raises(BadFileError, match=r"a whole \.tar\.gz archive"):
         unpack(tmp_path / "a.tar.gz", {"a"}, tmp_path)
+
+
+ROWS = len(load("digits").labels)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "saved by numpy.save"),
+        (claims("(-90, 3)"), "saved by numpy.save"),
+        (claims("(9000000000000, 10)"), "saved by numpy.save"),
+        (claims("(2, 10)", "|O"), "saved by numpy.save"),
+        (zipped({"a": claims("(1,)")}), "several arrays"),
+        (stored(np.full((ROWS, 12), 1 / 12)), "each of the 10 classes, got 12"),
+    ],
+    ids=["empty", "negative", "terabytes", "objects", "archive", "too-many-columns"],
+)
+def test_probabilities_of_others_for_an_audit(tmp_path, content, message):
+    (tmp_path / "p.npy").write_bytes(content)
+    words = ["audit", "digits", "--out", str(tmp_path / "out"), "--probabilities", str(tmp_path / "p.npy")]
+    ended = CliRunner().invoke(app, words)
+    assert (ended.exit_code, message in ended.stderr) == (2, True), ended.output
+    assert "Aborted" not in ended.stderr

@@ -118,6 +118,11 @@ def _found(
 
     if probabilities is not None:
         given = _read_probabilities(probabilities)
+        if given.ndim == 2 and given.shape[1] != len(data.class_names):
+            raise ValueError(
+                f"--probabilities: expected a column for each of the {len(data.class_names)} classes, got "
+                f"{given.shape[1]} in {probabilities}"
+            )
         scored = score_labels(data.labels, given, score=options["score"])
         return PictureAudit(scored, f"probabilities of {probabilities.name}", given)
     chosen = default_method(device) if method == "auto" else method
@@ -128,12 +133,16 @@ def _found(
 def _read_probabilities(path: Path) -> Any:
     import numpy as np
 
+    expected = "--probabilities: expected an array saved by numpy.save, got"
     try:
-        return np.load(path, mmap_mode="r", allow_pickle=False)
-    except ValueError as error:
-        raise ValueError(
-            f"--probabilities: expected an array saved by numpy.save, got {path}: {error}"
-        ) from None
+        given = np.load(path, mmap_mode="r", allow_pickle=False)
+    except OSError:
+        raise
+    except Exception as error:  # on damaged bytes NumPy raises nearly every kind
+        raise ValueError(f"{expected} {path}: {error}") from None
+    if not isinstance(given, np.ndarray):
+        raise ValueError(f"{expected} {path}: it holds several arrays, as .npz files do")
+    return given
 
 
 @contextmanager
