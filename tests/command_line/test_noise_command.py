@@ -41,6 +41,8 @@ def test_makes_saves_and_draws(run, tmp_path, arguments, told):
     assert result.exit_code == 0, result.output
     assert told in result.output
     assert "saved     noisy.npz" in result.output
+    can_train = "open-set" not in arguments
+    assert ("noiseproof train digits --noise file:noisy.npz" in result.output) == can_train
     noisy = NoisyLabels.load(tmp_path / "noisy.npz", clean=load("digits", split="train").labels)
     assert f"{100 * noisy.realised_rate:.2f} % wrong" in result.output
     with Image.open(tmp_path / "noisy.png") as picture:

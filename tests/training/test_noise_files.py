@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from noiseproof import datasets, noise
 from noiseproof.command_line import app
 from noiseproof.grids import Grid, Method, files
+from noiseproof.planning.trials import trial_data
 from noiseproof.report import write_report
 from noiseproof.results import TEXT_FORMATS, gather, read_records, table_of
 from noiseproof.training import Config, engine, resolve, train
@@ -289,6 +290,14 @@ def test_seeds_of_a_pack_share_what_is_in_the_file(noisy):
     configs = [cell.config for cell in grid_of("file:labels/noisy.npz").cells()]
     data = load_data(configs[0], CPU)
     assert len({id(give_labels(config, data)) for config in configs}) == 1
+
+
+def test_a_search_holds_out_a_part_with_its_given_labels(noisy):
+    found = trial_data(config_of())
+    assert len(found.noisy.train) + len(found.noisy.test) == len(noisy)
+    wrong = (found.noisy.test_labels != found.clean.test_labels).sum()
+    trained = give_labels(config_of(), found.noisy)
+    assert int(wrong) + int(trained.flipped.sum()) == int(noisy.flipped.sum())
 
 
 def test_masks_in_a_file(tmp_path):

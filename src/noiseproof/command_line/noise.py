@@ -154,7 +154,7 @@ def noise(
         if out is not None:
             noisy.save(out)
             typer.echo(f"saved     {out}")
-            _tell_use(noisy, dataset, out)
+            _tell_use(noisy, data, dataset, out)
         if show:
             target = Path(picture) if picture else out.with_suffix(".png") if out else Path("noise.png")
             _draw(noisy, data, outside, target)
@@ -163,11 +163,16 @@ def noise(
         fail(error)
 
 
-def _tell_use(noisy: "NoisyLabels | NoisyMasks", dataset: str, out: Path) -> None:
-    """Say how to train on what was saved, where that can be: images of other data are not in the file."""
-    if getattr(noisy, "outside", None) is None:
-        words = ["noiseproof", "train", dataset, "--noise", f"file:{out}"]
-        typer.echo(f"train on it with: {shlex.join(words)}")
+def _tell_use(noisy: "NoisyLabels | NoisyMasks", data: "LabeledData", dataset: str, out: Path) -> None:
+    """Say how to train on what was saved; not of what training refuses, such as images of other data."""
+    from noiseproof.noise import NoisyLabels
+
+    if isinstance(noisy, NoisyLabels):
+        uncertain = noisy.kind == "human" and data.uncertain is not None
+        if noisy.outside is not None or uncertain or noisy.num_classes != data.num_classes:
+            return
+    words = ["noiseproof", "train", dataset, "--noise", f"file:{out}"]
+    typer.echo(f"train on it with: {shlex.join(words)}")
 
 
 def _made(data: "LabeledData", kind: str, choices: Choices) -> "NoisyLabels | NoisyMasks":
