@@ -11,6 +11,9 @@ import typer
 from noiseproof.command_line.failures import fail
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from noiseproof.datasets import LabeledData
     from noiseproof.noise import NoisyLabels, NoisyMasks
 
@@ -177,6 +180,7 @@ def _tell_use(noisy: "NoisyLabels | NoisyMasks", data: "LabeledData", dataset: s
 
 def _made(data: "LabeledData", kind: str, choices: Choices) -> "NoisyLabels | NoisyMasks":
     from noiseproof import noise
+    from noiseproof.datasets.folders import VOID
 
     labels, seed = data.labels, choices.seed
     if kind == "sym":
@@ -206,7 +210,11 @@ def _made(data: "LabeledData", kind: str, choices: Choices) -> "NoisyLabels | No
         return noise.annotators(labels, each, data.num_classes, seed, choices.generator or "one")
     if data.masks is None:
         raise ValueError(f"{data.name} has no masks to corrupt; kinds for labels are {', '.join(KINDS[:-1])}")
-    return noise.corrupt_masks(data.masks, choices.needed("rate"), choices.strength, seed)
+    if data.num_classes > 2:
+        raise ValueError(
+            f"masks are corrupted where they have two classes; those of {data.name} have {data.num_classes}"
+        )
+    return noise.corrupt_masks(data.masks, choices.needed("rate"), choices.strength, seed, VOID)
 
 
 def _human(data: "LabeledData", choices: Choices) -> "NoisyLabels":
@@ -251,6 +259,8 @@ def _report(noisy: "NoisyLabels | NoisyMasks", data: "LabeledData") -> None:
     if isinstance(noisy, NoisyMasks):
         typer.echo(f"{data.name}: {noisy}")
         typer.echo(f"realised  {100 * noisy.realised_share:.2f} % of masks differ from the true ones")
+        if (void := _without_label(data)) is not None:
+            typer.echo(f"no label  {100 * void.mean():.2f} % of pixels, which stay as they are")
         return
     names = _class_names(noisy, data)
     typer.echo(f"{data.name}: {noisy}")
@@ -284,7 +294,7 @@ def _draw(noisy: "NoisyLabels | NoisyMasks", data: "LabeledData", outside: str |
     from noiseproof.noise.show import draw_labels, draw_masks
 
     if isinstance(noisy, NoisyMasks):
-        figure = draw_masks(noisy, data.images, data.name)
+        figure = draw_masks(noisy, data.images, data.name, _without_label(data))
     else:
         images = data.images
         if images is not None and noisy.outside is not None and outside is not None:
@@ -297,6 +307,15 @@ def _draw(noisy: "NoisyLabels | NoisyMasks", data: "LabeledData", outside: str |
                 images = None  # images of another size cannot stand among these
         figure = draw_labels(noisy, _class_names(noisy, data), images, data.name)
     figure.savefig(target, dpi=110)
+
+
+def _without_label(data: "LabeledData") -> "NDArray[np.bool_] | None":
+    """Pixels of masks that have no label, if there are any."""
+    from noiseproof.datasets.folders import VOID
+
+    assert data.masks is not None
+    void = data.masks == VOID
+    return void if void.any() else None
 
 
 def _class_names(noisy: "NoisyLabels", data: "LabeledData") -> Sequence[str]:
