@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """How a command ends that cannot go on: one line that says why, and a status of 2."""
 
+import errno
+import os
 import select
 import sys
 from typing import NoReturn
@@ -12,8 +14,19 @@ def fail(error: Exception | str) -> NoReturn:
     """End the command with an error's message; without one where nobody reads on, as behind ``| head``."""
     if isinstance(error, BrokenPipeError) and _reader_has_gone():
         raise error  # click knows what to do
-    typer.echo(f"Error: {error}", err=True)
+    typer.echo(f"Error: {error}{_advice(error)}", err=True)
     raise typer.Exit(2) from None
+
+
+def _advice(error: Exception | str) -> str:
+    """What to do about a bare error of the system's; one in our words has said it."""
+    if not isinstance(error, OSError) or error.errno is None or error.strerror != os.strerror(error.errno):
+        return ""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return ": make room, then give the same command again; files that were there are as they were"
+    if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+        return ": the place is read-only or closed to you; change that, or choose another one"
+    return ""
 
 
 def _reader_has_gone() -> bool:
