@@ -82,7 +82,8 @@ def test_a_grid_from_start_to_table_then_nothing_to_do(bench, tmp_path):
     ]
     for record in records.values():
         assert f"{record.result['test_accuracy']:.2f}" in done.output
-    assert "Report: noiseproof report digits-table --set epochs=2 --set train_size=200 --open" in done.output
+    report = "Report: noiseproof report digits-table --set epochs=2 --set train_size=200 --from results/mine.jsonl "
+    assert report + "--folder runs --open" in done.output
 
     again = bench(*PART, "--quiet")
     assert again.exit_code == 0

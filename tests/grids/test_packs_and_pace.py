@@ -9,6 +9,7 @@ from noiseproof.grids import load
 from noiseproof.grids.pace import STARTING_SECONDS, Clock, in_words, pace_of, parse_duration
 from noiseproof.grids.packs import next_pack, packs_of
 from noiseproof.grids.states import CellState
+from noiseproof.results import Curves, Result
 from noiseproof.training.engine import _check_pack
 from noiseproof.training.run_record import Progress, RunRecord
 
@@ -65,10 +66,8 @@ def record(cell, seconds, ended, hardware="x86_64", **changes):
 
 def test_the_pace_is_seconds_by_epochs():
     """Runs side by side on a GPU record their share of its time each, so that seconds add up."""
-    cells = [state.cell for state in waiting("cifar10-table", noises=["sym-0.8"], seeds=[1])]
-    like = [record(cells[0], 1200.0, "01:00:00"), record(cells[1], 600.0, "01:00:00", epochs=60)]
-    assert pace_of(like).seconds == pytest.approx(1800 / 180)
-    assert pace_of(like).runs == 2
+    assert pace_of([(1200.0, 120), (600.0, 60)]).seconds == pytest.approx(1800 / 180)
+    assert pace_of([(1200.0, 120), (600.0, 60)]).runs == 2
 
 
 def test_a_clock_knows_only_like_runs_of_this_hardware():
@@ -81,6 +80,27 @@ def test_a_clock_knows_only_like_runs_of_this_hardware():
     assert clock.seconds(pack) == pytest.approx(4 * 120 * 1.0 + STARTING_SECONDS)
     clock.measured(pack, 500.0)
     assert clock.seconds(pack) == pytest.approx(500.0)
+
+
+def test_results_files_tell_the_pace_until_a_record_does():
+    states = waiting("cifar10-table", noises=["sym-0.8"], seeds=[1])
+    pack, config = states[:4], states[0].cell.config
+
+    def line(seconds, **changes):
+        said = {
+            "config": config.as_data(),
+            "environment": {"hardware": "x86_64"},
+            "seconds": seconds,
+        } | changes
+        curves = Curves(test=(None,) * 119 + (50.0,))
+        return Result("cifar10", "ce", "sym-0.8", 1, 50.0, config.hash, "CE", curves=curves, **said)
+
+    clock = Clock([], "x86_64", results=[line(60.0)])
+    assert clock.seconds(pack) == pytest.approx(4 * 60.0 + STARTING_SECONDS)
+    clock.learn([record(states[0].cell, 30.0, "01:00:00")])
+    assert clock.seconds(pack) == pytest.approx(4 * 30.0 + STARTING_SECONDS)
+    for silent in (line(None), line(60.0, config={}), line(60.0, environment={"hardware": "H100"})):
+        assert Clock([], "x86_64", results=[silent]).seconds(pack) is None
 
 
 def test_processes_take_turns():

@@ -171,6 +171,22 @@ def test_a_pack_that_takes_longer_than_thought_is_stopped_at_the_deadline(small,
     assert 0 < epochs[0] < epochs[1] < 5000
 
 
+def test_a_run_longer_than_the_whole_budget_comes_nearer_its_end_each_time(small, tmp_path, monkeypatch):
+    """Or it would never be begun: its pace is known and it never fits."""
+    monkeypatch.setattr("noiseproof.grids.pace.STARTING_SECONDS", 0.5)
+    cells = small(["ce"], ["clean"], [1, 2], epochs=5000).cells()
+    run_cells(
+        small(["ce"], ["clean"], [3], epochs=100).cells(), folder=tmp_path, processes=1
+    )  # tells the pace
+    epochs = [0]
+    for _ in range(2):
+        outcome = run_cells(cells, folder=tmp_path, processes=1, budget=2.5)
+        assert outcome.stopped == "budget"
+        assert [state.status for state in outcome.states] == ["begun", "new"]
+        epochs.append(outcome.states[0].record.progress.epochs)
+    assert epochs[0] < epochs[1] < epochs[2] < 5000
+
+
 def test_data_that_is_not_there_is_told_before_anything_is_recorded(tmp_path, monkeypatch):
     from noiseproof.grids import load
 

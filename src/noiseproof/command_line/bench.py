@@ -2,7 +2,7 @@
 """``noiseproof bench``: a grid of runs, trained as far as time allows and gone on with at any time."""
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,9 +12,10 @@ from noiseproof.command_line.failures import fail
 
 if TYPE_CHECKING:
     from noiseproof.grids import Cell, Grid
+    from noiseproof.grids.display import Display
+    from noiseproof.grids.recorded import Recorded
     from noiseproof.grids.runner import Outcome
     from noiseproof.grids.states import CellState
-    from noiseproof.training.run_record import RunRecord
 
 EPILOG = """
 [bold]Examples[/bold]
@@ -30,6 +31,8 @@ EPILOG = """
   noiseproof bench cifar10-table --precision float32 --retry-failed
 
   noiseproof bench my-grid.toml --set epochs=30 --records results/my-grid.jsonl
+
+  noiseproof bench cifar10-parts --records results/cifar10-parts.jsonl --from results/cifar10-table.jsonl
 
   noiseproof bench my-grid.toml --ray auto
 """
@@ -76,7 +79,15 @@ def bench(
         Path | None, typer.Option(help="Where runs are kept; else NOISEPROOF_RUNS or runs.")
     ] = None,
     records: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also add finished runs to this JSON-lines file.")
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Add finished runs to this JSON-lines file; those in it are not trained again.",
+        ),
+    ] = None,
+    from_files: Annotated[
+        list[Path] | None,
+        typer.Option("--from", metavar="FILE", help="Nor are those in this results file trained again."),
     ] = None,
     ray: Annotated[
         str | None,
@@ -92,11 +103,13 @@ def bench(
         return
     try:
         chosen, cells = _chosen(grid, methods, noise, seeds, precision, device, set_ or [], part)
-        options = _Options(folder, pack, processes, budget, retry_failed, ray, records, quiet)
+        options = _Options(
+            folder, pack, processes, budget, retry_failed, ray, records, from_files or [], quiet
+        )
         if dry_run:
             _tell_plan(chosen, cells, options)
             return
-        outcome = _train(cells, options)
+        outcome = _train(chosen, cells, options)
     except (ValueError, TypeError, DataError, OSError, ImportError, RuntimeError) as error:
         fail(error)
     except KeyboardInterrupt:
@@ -117,6 +130,7 @@ class _Options:
         retry_failed: bool,
         ray: str | None,
         records: Path | None,
+        from_files: list[Path],
         quiet: bool,
     ) -> None:
         from noiseproof.grids.pace import parse_duration
@@ -125,7 +139,13 @@ class _Options:
         self.folder, self.folder_was_said = folder or default_folder(), folder is not None
         self.pack, self.processes, self.retry_failed = pack, processes, retry_failed
         self.budget = None if budget is None else parse_duration(budget)
-        self.ray, self.records, self.quiet = ray, records, quiet
+        self.ray, self.records, self.from_files, self.quiet = ray, records, from_files, quiet
+
+    @property
+    def results_files(self) -> list[Path]:
+        """All results files that are there."""
+        own = [self.records] if self.records is not None and self.records.exists() else []
+        return [*own, *self.from_files]
 
 
 def _list_grids() -> None:
@@ -171,14 +191,15 @@ def _chosen(
 def _tell_plan(grid: "Grid", cells: "Sequence[Cell]", options: _Options) -> None:
     from noiseproof.grids.pace import Clock, in_words
     from noiseproof.grids.packs import packs_of
+    from noiseproof.grids.recorded import Recorded
     from noiseproof.grids.runner import cells_to_train, settled
-    from noiseproof.grids.states import states_of
     from noiseproof.training.store import Store
 
     largest, processes, hardware = settled(cells, options.pack, options.processes)
+    recorded = Recorded(grid, cells, None, options.results_files)
     with Store(options.folder) as store:
-        states = states_of(cells, store)
-        clock = Clock(store.runs(), hardware, processes)
+        states = recorded.states_of(cells, store)
+        clock = Clock(store.runs(), hardware, processes, recorded.lines)
     width = max(len(cell.method.label) for cell in cells)
     for state in states:
         cell = state.cell
@@ -206,48 +227,49 @@ def _tell_plan(grid: "Grid", cells: "Sequence[Cell]", options: _Options) -> None
         )
 
 
-def _train(cells: "Sequence[Cell]", options: _Options) -> "Outcome":
+def _train(grid: "Grid", cells: "Sequence[Cell]", options: _Options) -> "Outcome":
     from noiseproof.grids.display import shown
-    from noiseproof.grids.runner import cells_to_train, run_cells
-    from noiseproof.grids.states import states_of, with_status
+    from noiseproof.grids.recorded import Recorded
+    from noiseproof.grids.runner import cells_to_train
+    from noiseproof.grids.states import with_status
     from noiseproof.training.store import Store
 
+    recorded = Recorded(grid, cells, options.records, options.from_files)
     with Store(options.folder) as store:
-        states = states_of(cells, store)
-        waiting = cells_to_train(states, options.retry_failed)
-        keep = _writer(cells, options)
-        if keep is not None:  # also those that were trained before
-            keep([store.get(state.record.id) for state in with_status(states, "finished") if state.record])
+        states = recorded.states_of(cells, store)
+        recorded.add(  # also those that were trained before
+            store.get(state.record.id) for state in with_status(states, "finished") if state.record
+        )
+    waiting = cells_to_train(states, options.retry_failed)
     if not options.quiet:
         typer.echo(f"{_counted(states)}; {len(waiting)} to train.")
+    left = [cell for cell in cells if not recorded.has(cell)]
     with shown(len(waiting), options.quiet) as display:
-        common: dict[str, Any] = {
-            "folder": options.folder,
-            "largest_pack": options.pack,
-            "budget": options.budget,
-            "retry_failed": options.retry_failed,
-            "display": display,
-            "finished": keep,
-        }
-        if options.ray is not None:
-            from noiseproof.grids.ray_cluster import run_cells_on_ray
-
-            return run_cells_on_ray(cells, address=options.ray, **common)
-        return run_cells(cells, processes=options.processes, **common)
+        outcome = _run(left, recorded, options, display)
+    now = iter(outcome.states)
+    outcome.states = [recorded.state_of(cell) if recorded.has(cell) else next(now) for cell in cells]
+    return outcome
 
 
-def _writer(cells: "Sequence[Cell]", options: _Options) -> "Callable[[Sequence[RunRecord]], None] | None":
-    """What adds finished runs to the file of results, if one is wanted."""
-    if options.records is None:
-        return None
-    from noiseproof.results import write_records
+def _run(cells: "Sequence[Cell]", recorded: "Recorded", options: _Options, display: "Display") -> "Outcome":
+    """Train cells that no results file has."""
+    from noiseproof.grids.runner import Outcome, run_cells
 
-    path, labels = options.records, {cell.config.hash: cell.method.label for cell in cells}
+    if not cells:
+        return Outcome()
+    common: dict[str, Any] = {
+        "folder": options.folder,
+        "largest_pack": options.pack,
+        "budget": options.budget,
+        "retry_failed": options.retry_failed,
+        "display": display,
+        "finished": recorded.add,
+    }
+    if options.ray is not None:
+        from noiseproof.grids.ray_cluster import run_cells_on_ray
 
-    def write(records: "Sequence[RunRecord]") -> None:
-        write_records(path, records, labels=labels, variant=None)
-
-    return write
+        return run_cells_on_ray(cells, address=options.ray, **common)
+    return run_cells(cells, processes=options.processes, timed=recorded.lines, **common)
 
 
 def _tell_outcome(name: str, grid: "Grid", outcome: "Outcome", options: _Options) -> None:
@@ -277,7 +299,7 @@ def _tell_table(grid: "Grid", options: _Options) -> None:
     from noiseproof.command_line.table import print_table
     from noiseproof.results import gather, table_of
 
-    gathered = gather(grid, folder=options.folder)
+    gathered = gather(grid, folder=options.folder, files=options.results_files)
     if gathered.results:
         typer.echo()
         print_table(table_of(gathered))
@@ -289,7 +311,9 @@ def _command_for_report(name: str, grid: "Grid", options: _Options) -> str:
     from noiseproof.report.command import options_of
 
     words = ["noiseproof", "report", name, *options_of(grid.overrides)]
-    if options.folder_was_said:
+    for file in options.results_files:
+        words += ["--from", str(file)]
+    if options.folder_was_said or options.results_files:
         words += ["--folder", str(options.folder)]
     return f"Report: {shlex.join([*words, '--open'])}"
 
@@ -306,6 +330,8 @@ def _counted(states: "Sequence[CellState]") -> str:
 def _in_words(state: "CellState") -> str:
     if state.status == "begun" and state.record is not None:
         return f"begun, {state.record.progress.epochs}/{state.cell.config.epochs} epochs"
+    if state.status == "finished" and state.record is None:
+        return "in a results file"
     return {"new": "to train", "at work": "at work elsewhere"}.get(state.status, state.status)
 
 

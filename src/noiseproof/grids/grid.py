@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A grid in memory: what is compared, under which noises, with which seeds."""
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -80,6 +81,25 @@ class Grid:
     def column(self, noise: str) -> str:
         """Name of a noise's column in the paper's table."""
         return self.columns.get(noise, noise)
+
+    def variant(self, method: Method) -> str | None:
+        """What sets a method's runs apart from others with its data, loss, noise and seed; None where nothing does.
+
+        In a figure, and where a method sets fields of the config itself, that is its label; settings that win over
+        the grid's own are added.
+
+        >>> from noiseproof.grids import load
+        >>> parts = load("cifar10-parts").narrowed(settings={"epochs": 30})
+        >>> [parts.variant(method) for method in parts.methods]
+        ['NCE, epochs=30', 'NNCE, epochs=30', 'epochs=30']
+        """
+        from noiseproof.training.config import NOT_PART_OF_THE_RESULT
+
+        said = [method.label] if self.kind != "table" or method.settings else []
+        for key, value in self.overrides.items():
+            if key not in NOT_PART_OF_THE_RESULT:
+                said.append(f"{key}={json.dumps(value) if isinstance(value, Mapping) else value}")
+        return ", ".join(said) or None
 
     def cells(self) -> list[Cell]:
         """All runs, seed by seed: whoever stops early has one seed of every method and noise first.

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from noiseproof.grids.states import CellState
+from noiseproof.results import Result
 from noiseproof.training.config import Config
 from noiseproof.training.run_record import RunRecord
 
@@ -41,20 +42,39 @@ class Clock:
         records: runs that are recorded, without epochs, newest first.
         hardware: of this machine, as records name it; runs of other machines do not count.
         side_by_side: processes that share a pack out; 1 on a GPU, where a pack is one process.
+        results: runs of results files, newest first; where records tell of like runs, these do not count.
     """
 
-    def __init__(self, records: Iterable[RunRecord], hardware: str, side_by_side: int = 1) -> None:
+    def __init__(
+        self,
+        records: Iterable[RunRecord],
+        hardware: str,
+        side_by_side: int = 1,
+        results: Iterable[Result] = (),
+    ) -> None:
         self.hardware, self.side_by_side = hardware, side_by_side
         self.starting = STARTING_SECONDS
         self._paces: dict[tuple[str, ...], Pace] = {}
+        self._learn(
+            (result.config, result.environment, result.seconds, len(result.curves.test))
+            for result in results
+            if result.config and result.seconds is not None
+        )
         self.learn(records)
 
     def learn(self, records: Iterable[RunRecord]) -> None:
         """Take in what is recorded now."""
-        like: dict[tuple[str, ...], list[RunRecord]] = {}
-        for record in records:
-            if record.status == "finished" and record.environment.get("hardware") == self.hardware:
-                like.setdefault(_key(record.config), []).append(record)
+        self._learn(
+            (record.config, record.environment, record.seconds, record.progress.epochs)
+            for record in records
+            if record.status == "finished"
+        )
+
+    def _learn(self, timed: Iterable[tuple[Mapping[str, Any], Mapping[str, Any], float, int]]) -> None:
+        like: dict[tuple[str, ...], list[tuple[float, int]]] = {}
+        for config, environment, seconds, epochs in timed:
+            if environment.get("hardware") == self.hardware:
+                like.setdefault(_key(config), []).append((seconds, epochs))
         self._paces |= {key: pace_of(found[:NEWEST]) for key, found in like.items()}
 
     def pace(self, config: Config) -> Pace | None:
@@ -79,10 +99,14 @@ class Clock:
             self.starting = max(1.0, wall - (expected - self.starting))
 
 
-def pace_of(records: Sequence[RunRecord]) -> Pace:
-    """The pace of like runs."""
-    epochs = sum(max(1, record.progress.epochs) for record in records)
-    return Pace(sum(record.seconds for record in records) / epochs, len(records))
+def pace_of(runs: Sequence[tuple[float, int]]) -> Pace:
+    """The pace of like runs, of which seconds and epochs are known.
+
+    >>> pace_of([(1200.0, 120), (600.0, 60)])
+    Pace(seconds=10.0, runs=2)
+    """
+    epochs = sum(max(1, number) for _, number in runs)
+    return Pace(sum(seconds for seconds, _ in runs) / epochs, len(runs))
 
 
 def parse_duration(text: str) -> float:

@@ -19,6 +19,7 @@ from noiseproof.grids.grid import Cell
 from noiseproof.grids.pace import Clock
 from noiseproof.grids.packs import LARGEST_PACK, next_pack, packs_of
 from noiseproof.grids.states import CellState, CellStatus, states_of, with_status
+from noiseproof.results import Result
 from noiseproof.training.interruption import Interrupted
 from noiseproof.training.own_code import warn_of_other_code
 from noiseproof.training.run_lock import RunIsLocked
@@ -63,6 +64,7 @@ def run_cells(
     retry_failed: bool = False,
     display: Display | None = None,
     finished: Finished | None = None,
+    timed: Sequence[Result] = (),
 ) -> Outcome:
     """Train the cells that are not recorded as finished.
 
@@ -71,13 +73,17 @@ def run_cells(
         folder: where records, checkpoints and weights go.
         largest_pack: most runs in a pack; by default what suits the device.
         processes: on a CPU, processes of one thread each that share a pack out; by default one a core.
-        budget: seconds. A pack that would not end in time by the pace of like runs is not started. One that
-            takes longer than thought is stopped at the deadline, saved, and goes on the next time.
+        budget: seconds. A pack that would not end in time by the pace of like runs is not started, unless all of
+            the budget is too short for a single run. One that takes longer is stopped at the deadline, saved, and
+            goes on the next time.
         retry_failed: also train cells that failed before; from their last good checkpoint where there is one.
         display: what is shown meanwhile.
         finished: called after each pack with the runs that it finished.
+        timed: runs of results files, newest first, that tell how long runs take where the folder does not.
     """
-    return _Runner(cells, folder, largest_pack, processes, budget, retry_failed, display, finished).run()
+    return _Runner(
+        cells, folder, largest_pack, processes, budget, retry_failed, display, finished, timed
+    ).run()
 
 
 class _Runner:
@@ -91,11 +97,13 @@ class _Runner:
         retry_failed: bool,
         display: Display | None,
         finished: Finished | None,
+        timed: Sequence[Result],
     ) -> None:
-        self.cells, self.folder, self.retry_failed = cells, folder, retry_failed
-        self.deadline = None if budget is None else time.monotonic() + budget
+        self.cells, self.folder, self.retry_failed, self.timed = cells, folder, retry_failed, timed
+        self.budget, self.deadline = budget, None if budget is None else time.monotonic() + budget
         self.display, self.finished = display or Silence(), finished
         self.watch = Watch(folder, self.display)
+        self.packs = 0  # that this call has started
         self.largest, self.processes, self.hardware = settled(cells, largest_pack, processes)
         self.over: set[str] = set()  # hashes of cells that this call will not touch again
         self.alone: set[str] = set()  # hashes of cells that may have brought their pack down
@@ -122,7 +130,7 @@ class _Runner:
         if not self._waiting(store):
             return None
         require_data(self.cells[0].config.dataset)
-        clock = Clock(store.runs(), self.hardware, self.processes)
+        clock = Clock(store.runs(), self.hardware, self.processes, self.timed)
         while waiting := self._waiting(store):
             pack = self._next(waiting, clock)
             if not pack:
@@ -156,10 +164,21 @@ class _Runner:
             return seconds <= left
 
         pack = next_pack(others, self.largest, fits) or next_pack(alone[:1], 1, fits)
+        if not pack and self.packs == 0:
+            pack = self._longer_than_the_budget(waiting, clock)
         if pack:
+            self.packs += 1
             times = [clock.seconds(each) for each in packs_of(waiting, self.largest)]
             known = None if None in times else sum(each for each in times if each is not None)
             self.display.pack(len(pack), sum(state.epochs_left for state in pack), known)
+        return pack
+
+    def _longer_than_the_budget(self, waiting: list[CellState], clock: Clock) -> list[CellState]:
+        """Runs that take longer than the whole budget: begun all the same, or they would never be trained."""
+        pack = next_pack(waiting, max(1, self.processes))
+        seconds = clock.seconds(pack)
+        if self.budget is None or seconds is None or not seconds > self.budget > 2 * clock.starting:
+            return []
         return pack
 
     def _train(self, pack: list[CellState]) -> tuple[str | None, Exception | None]:

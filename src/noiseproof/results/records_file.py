@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from noiseproof.results.result import Result, line_of_result, result_of_line, result_of_record
+from noiseproof.training.run_lock import alone_with
 
 if TYPE_CHECKING:
     from noiseproof.training.run_record import RunRecord
@@ -40,17 +41,22 @@ def write_records(
 
 
 def write_results(path: Path, results: Iterable[Result]) -> None:
-    """Add results to a file, as :func:`write_records` does."""
+    """Add results to a file, as :func:`write_records` does; of several processes, one after the other."""
     path = Path(path)
-    lines = {hash_: text for hash_, text, _ in _lines(path)} if path.exists() else {}
-    for result in results:
-        line = _without_nan(line_of_result(result))
-        lines[result.config_hash] = json.dumps(line, ensure_ascii=False, allow_nan=False)
     path.parent.mkdir(parents=True, exist_ok=True)
+    with alone_with(path):
+        lines = {hash_: text for hash_, text, _ in _lines(path)} if path.exists() else {}
+        for result in results:
+            line = _without_nan(line_of_result(result))
+            lines[result.config_hash] = json.dumps(line, ensure_ascii=False, allow_nan=False)
+        _replace(path, "".join(f"{text}\n" for text in lines.values()))
+
+
+def _replace(path: Path, text: str) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with temporary.open("w", encoding="utf-8") as file:
-            file.write("".join(f"{text}\n" for text in lines.values()))
+            file.write(text)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)

@@ -22,6 +22,9 @@ from noiseproof.training.run_names import checked_run_id
 GRACE_SECONDS = 0.25
 """How long to try before giving up: :func:`holder` takes a lock for an instant to see whether it can."""
 
+SHARED_FILE_SECONDS = 60.0
+"""How long to wait for a file that several processes add to; each has it for an instant."""
+
 _held: set[int] = set()
 
 
@@ -102,6 +105,27 @@ def locked(folder: Path, run_id: str) -> Iterator[None]:
         _release(handle, path)
 
 
+@contextlib.contextmanager
+def alone_with(path: Path) -> Iterator[None]:
+    """Be the only process that reads and replaces a file inside the block; others wait for their turn.
+
+    Raises:
+        TimeoutError: another process has had it for a minute.
+    """
+    lock = Path(path).with_name(f".{path.name}.lock")
+    try:
+        handle = _acquired(lock, path.name, SHARED_FILE_SECONDS)
+    except RunIsLocked as error:
+        raise TimeoutError(f"{path} is in use by {error.holder}; wait for it or stop it") from None
+    _held.add(handle)
+    try:
+        _sign(handle)
+        yield
+    finally:
+        _held.discard(handle)
+        _release(handle, lock)
+
+
 def holder(folder: Path, run_id: str) -> Holder | None:
     """Return who is at work on the run, or None if nobody is."""
     path = lock_file(folder, run_id)
@@ -137,8 +161,8 @@ def _plain_errors(folder: Path) -> Iterator[None]:
         ) from error
 
 
-def _acquired(path: Path, run_id: str) -> int:
-    deadline = time.monotonic() + GRACE_SECONDS
+def _acquired(path: Path, run_id: str, seconds: float = GRACE_SECONDS) -> int:
+    deadline = time.monotonic() + seconds
     while True:
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         try:
