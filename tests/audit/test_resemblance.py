@@ -82,9 +82,8 @@ def test_all_that_follows_resemblance_hides_more():
 
 
 def test_a_little_that_follows_it_is_mostly_the_models():
-    overlap = np.diag(np.full(6, 0.12)) + 0.02 * (
-        np.eye(6, k=1) + np.eye(6, k=-1)
-    )  # each resembles its neighbours
+    # Each resembles its neighbours.
+    overlap = np.diag(np.full(6, 0.12)) + 0.02 * (np.eye(6, k=1) + np.eye(6, k=-1))
     following = 0.25 * off_diagonal(overlap)
     joint = by_chance(overlap, 0.4) + following
     rate, share = float(joint.sum()), float(following.sum() / joint.sum())

@@ -177,9 +177,8 @@ def test_pictures_of_the_same_name_in_two_folders_keep_their_own_masks(tmp_path)
     data = load(f"folder:{tmp_path}")
     # In the order of the pictures' paths: 2, a/1, b/1.
     assert [np.flatnonzero(mask.any(axis=1)).tolist() for mask in data.masks] == [[2], [0], [1]]
-    (tmp_path / "masks/2_mask.png").rename(
-        tmp_path / "masks/a/2_mask.png"
-    )  # a name of its own is found anywhere
+    # A name of its own is found anywhere.
+    (tmp_path / "masks/2_mask.png").rename(tmp_path / "masks/a/2_mask.png")
     assert load(f"folder:{tmp_path}").masks[0, 2].all()
     (tmp_path / "masks/a/1_mask.png").rename(tmp_path / "masks/1_mask.png")
     with pytest.raises(

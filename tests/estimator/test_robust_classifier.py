@@ -275,9 +275,8 @@ def test_progress_is_told_when_asked_for(table, capsys):
 def test_hidden_none_is_logistic_regression():
     """With cross-entropy, no penalty and enough steps, the linear model is scikit-learn's."""
     x, y = load_iris(return_X_y=True)
-    x = x + np.random.default_rng(0).normal(
-        0, 1, x.shape
-    )  # overlapping classes, so that the weights stay finite
+    # Classes that overlap, so that the weights stay finite.
+    x = x + np.random.default_rng(0).normal(0, 1, x.shape)
     ours = RobustClassifier(
         "ce", hidden=(), l1=0.0, weight_decay=0.0, epochs=3000, learning_rate=0.05, random_state=1
     ).fit(x, y)

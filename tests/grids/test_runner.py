@@ -175,9 +175,8 @@ def test_a_run_longer_than_the_whole_budget_comes_nearer_its_end_each_time(small
     """Or it would never be begun: its pace is known and it never fits."""
     monkeypatch.setattr("noiseproof.grids.pace.STARTING_SECONDS", 0.5)
     cells = small(["ce"], ["clean"], [1, 2], epochs=5000).cells()
-    run_cells(
-        small(["ce"], ["clean"], [3], epochs=100).cells(), folder=tmp_path, processes=1
-    )  # tells the pace
+    # A run that tells the pace.
+    run_cells(small(["ce"], ["clean"], [3], epochs=100).cells(), folder=tmp_path, processes=1)
     epochs = [0]
     for _ in range(2):
         outcome = run_cells(cells, folder=tmp_path, processes=1, budget=2.5)

@@ -216,9 +216,8 @@ def test_nu_is_learned_in_a_group_of_its_own():
     assert before == pytest.approx(math.e, rel=1e-6)
     loss(network(images), masks).backward()
     optimizer.step()
-    assert abs(loss.nu.item() - 1.0) == pytest.approx(
-        0.01, rel=1e-3
-    )  # Adam's first step is the learning rate
+    # Adam's first step is the learning rate.
+    assert abs(loss.nu.item() - 1.0) == pytest.approx(0.01, rel=1e-3)
     assert loss.degrees_of_freedom != before
     assert "nu" in loss.state_dict()
 

@@ -233,9 +233,8 @@ def test_a_start_in_the_middle_gives_the_rest_of_the_epoch(photos, monkeypatch):
         whole = epoch_of(config, data, epoch=3)
         for first in (0, 1, len(whole) - 1):
             assert_same_batches(epoch_of(config, data, 3, first), whole[first:])
-        assert (
-            epoch_of(config, data, 3, len(whole)) == []
-        )  # stopped after the last step, before the epoch ended
+        # Stopped after the last step, before the epoch ended.
+        assert epoch_of(config, data, 3, len(whole)) == []
 
 
 def test_a_streamed_epoch_may_be_left_and_another_begun(photos, monkeypatch):

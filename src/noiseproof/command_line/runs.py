@@ -114,9 +114,8 @@ def show(
     json: Json = False,
 ) -> None:
     """Show one run; the word show can be left out."""
-    before = (
-        context.parent.params if context.parent is not None else {}
-    )  # options may stand before the name too
+    # Options may stand before the name too.
+    before = context.parent.params if context.parent is not None else {}
     with _plain_errors(), _store(folder or before.get("folder")) as store:
         record = store.get(run)
         if json or before.get("json"):

@@ -220,9 +220,8 @@ def _settings_between(cell: "Cell", run: "RunRecord") -> dict[str, Any]:
         value = run.config.get(name)
         if name in NOT_PART_OF_THE_RESULT or value == own:
             continue
-        if (
-            name in OF_THE_GRID or value is None
-        ):  # another seed, or something that only a grid without it leaves out
+        # Another seed, or something that only a grid without it leaves out.
+        if name in OF_THE_GRID or value is None:
             return {}
         if isinstance(own, dict) and isinstance(value, dict):
             value = {key: each for key, each in value.items() if own.get(key) != each}

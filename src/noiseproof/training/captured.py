@@ -107,9 +107,8 @@ class Window:
     def _order_of(self, epoch: int) -> Tensor:
         if self._order[0] != epoch:
             order = order_of_epoch(len(self.run.data.train), self.run.config.seed, epoch)
-            if (
-                self.run.device.type == "cuda"
-            ):  # from other memory the copy would wait for all steps under way
+            # From memory that is not pinned the copy would wait for all steps under way.
+            if self.run.device.type == "cuda":
                 order = order.pin_memory()
             self._order = epoch, order.to(self.run.device, non_blocking=True)
         return self._order[1]
@@ -294,9 +293,8 @@ class SideBySide:
         with torch.cuda.stream(side):
             for _ in range(WARM_UP):
                 taken = torch.cuda.memory_allocated(self.device)
-                torch.cuda.reset_peak_memory_stats(
-                    self.device
-                )  # cuDNN's search takes more than what it finds
+                # cuDNN's search takes more than what it finds.
+                torch.cuda.reset_peak_memory_stats(self.device)
                 self.position.copy_(position)
                 work()
         torch.cuda.current_stream(self.device).wait_stream(side)

@@ -65,9 +65,7 @@ def load(path: Path, device: torch.device) -> dict[str, Any]:
         )
     try:
         state = torch_files.load(payload, map_location=device)
-    except (
-        Exception
-    ) as error:  # a checksum can be forged, and on strange bytes torch raises nearly every kind
+    except Exception as error:  # a checksum can be forged; on strange bytes torch raises nearly every kind
         raise BadCheckpointError(f"{path} holds what no checkpoint of noiseproof holds: {error}") from error
     if not isinstance(state, dict):
         raise BadCheckpointError(

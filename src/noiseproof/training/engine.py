@@ -103,9 +103,7 @@ def train_pack(
             for config in waiting:
                 if ranks.is_first():
                     stack.enter_context(locked(folder, config.run_id))
-            if (
-                device.type == "cuda"
-            ):  # streams and graphs are made on the current device, whatever the tensors'
+            if device.type == "cuda":  # streams and graphs are made on the current device, not the tensors'
                 stack.enter_context(torch.cuda.device(device))
             if data is None:
                 _check_inputs(waiting)
@@ -243,9 +241,7 @@ def _train_runs(
                         raise Interrupted(going[0].config.run_id)
                 _write_down(late, books)
                 late.extend(way.end_epoch())
-            except (
-                NotFiniteError
-            ) as error:  # of a run alone; those side by side are looked at when written down
+            except NotFiniteError as error:  # of a run alone; those side by side are found when written down
                 books.fail(together[0].config.run_id, error)
             if not way.works_ahead:
                 _write_down(late, books)

@@ -128,9 +128,8 @@ def shown(quiet: bool = False) -> Iterator[Progress]:
     if quiet:
         yield Silence()
         return
-    if (
-        not sys.stdout.isatty() or multiprocessing.parent_process() is not None
-    ):  # bars of several processes clash
+    # Bars of several processes would clash.
+    if not sys.stdout.isatty() or multiprocessing.parent_process() is not None:
         yield PlainLines()
         return
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn

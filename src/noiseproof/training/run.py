@@ -305,9 +305,7 @@ class Run:
         ours = [{k: v for k, v in group.items() if k != "params"} for group in self.optimizer.param_groups]
         self.optimizer.load_state_dict(state["optimizer"])
         for group, own in zip(self.optimizer.param_groups, ours, strict=True):
-            group.update(
-                own
-            )  # all of it follows from config and device, whichever device wrote the checkpoint
+            group.update(own)  # it follows from config and device, whichever device wrote the checkpoint
         for parameter, sums in self.optimizer.state.items():
             tensors = {name: value for name, value in sums.items() if isinstance(value, Tensor)}
             for name, value in tensors.items():

@@ -168,9 +168,8 @@ def _opened(path: Path, how: str) -> tuple[sqlite3.Connection, int]:
     )
     try:
         connection.execute("PRAGMA synchronous=FULL")
-        connection.execute(
-            "PRAGMA trusted_schema=OFF"
-        )  # a schema from elsewhere may call no function that acts
+        # A schema from elsewhere may call no function that acts.
+        connection.execute("PRAGMA trusted_schema=OFF")
         with transaction(connection, "DEFERRED"):  # one look at the file, not three while another creates it
             (application,) = connection.execute("PRAGMA application_id").fetchone()
             (version,) = connection.execute("PRAGMA user_version").fetchone()
@@ -203,9 +202,7 @@ def _create(connection: sqlite3.Connection) -> None:
         try:
             connection.execute("PRAGMA journal_mode=WAL")
             break
-        except (
-            sqlite3.OperationalError
-        ) as error:  # the one statement for which SQLite does not wait by itself
+        except sqlite3.OperationalError as error:  # for this one statement SQLite does not wait by itself
             if _primary_code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
                 raise
             time.sleep(0.01)

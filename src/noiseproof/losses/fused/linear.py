@@ -110,9 +110,8 @@ class _Work:
         row_bytes = classes * torch.promote_types(rows.dtype, weight.dtype).itemsize
         step = chunk_rows or max(1, CHUNK_BYTES // row_bytes)
         self.pieces = [slice(start, start + step) for start in range(0, len(rows), step)]
-        few = rows.new_empty((1, 1)).expand(
-            len(rows), classes
-        )  # stands for the logits in checks of the labels
+        # Stands for the logits in checks of the labels, and takes no memory.
+        few = rows.new_empty((1, 1)).expand(len(rows), classes)
         read_labels(few, labels, self.class_weight, self.ignore_index, module.check_labels, torch.float32)
 
     def plan(self, logits: Tensor, labels: Tensor) -> Plan | None:

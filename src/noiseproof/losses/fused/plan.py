@@ -170,9 +170,8 @@ def _describe(term: Term, weight: float, num_classes: int) -> tuple[float, Part]
         return cell and (weight, Part(int(Role.NORMALIZED), *cell, 0.0, 0.0))
     if type(term) is Negative or type(term) is NormalizedNegative:
         cell = _cell(term.loss)
-        if (
-            cell is None or term.p_min * num_classes >= 1
-        ):  # the plain path says what is wrong with such a p_min
+        # The plain path says what is wrong with a p_min that is too large.
+        if cell is None or term.p_min * num_classes >= 1:
             return None
         role = Role.NEGATIVE if type(term) is Negative else Role.NORMALIZED_NEGATIVE
         floor = math.log(term.p_min)

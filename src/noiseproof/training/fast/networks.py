@@ -324,10 +324,8 @@ def _layers(model: nn.Module, multiple: int) -> Iterator[Layer]:
     for layer, norm in pairwise(modules):
         if isinstance(layer, nn.Conv2d):
             assert isinstance(norm, nn.BatchNorm2d)
-            out, into = (
-                _rounded(layer.out_channels, multiple),
-                _rounded(layer.in_channels, multiple),
-            )  # 3 becomes 8
+            out = _rounded(layer.out_channels, multiple)
+            into = _rounded(layer.in_channels, multiple)  # 3 becomes 8
             wide = _unfolded_width(layer.in_channels)
             yield layer, norm, (out, wide) if _is_unfolded(layer) else (out, into, *layer.kernel_size)
         elif isinstance(layer, nn.ConvTranspose2d):
