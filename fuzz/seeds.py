@@ -366,6 +366,99 @@ def _review() -> Iterator[bytes]:
     yield b'index;given\n"0'
 
 
+def _noise_array() -> Iterator[bytes]:
+    given = np.array([0, 1, 1, 2])
+    for dtype in ("<i8", ">i2", "|u1", "<f8"):
+        yield wrapping.npy(given.astype(dtype))
+    yield wrapping.npy(given + 1)
+    yield wrapping.npy(given.reshape(2, 2))
+    yield _claims(b"(4000000000000,)")
+    yield next(_noise())
+    yield wrapping.zipped({"description.npy": wrapping.as_npy(b"{}"), "labels.npy": wrapping.npy(given)})
+
+
+def _noise_text() -> Iterator[bytes]:
+    yield b"0\n1\n1\n2\n"
+    yield "\ufeff0.0\r\n1e0\r\n\r\n 2 \r\n٢\r\n".encode()
+    yield b"ant\nbee\n=cat\nbee\n"
+    yield b"1\n2\n3\n3\n"
+    yield b"nan\n1e999\n" + b"9" * 400 + b"\n-1\n"
+    yield b"c0\n1\n2\n2\n"
+    yield b"clabel\n0\n1\n2\n2\n"
+    yield b"cindex,label\n3,2\n0,0\n2,1\n1,1\n"
+    yield b"cindex,label\n3,2\n0,0\n2,1\n2,1\n"
+    yield b'clabel,note\n"=cat","a ""b"" c"\nant,\nbee,x\nant,"y\n'
+    yield b"cpath,label\n1.png,2\n"
+    yield b"clabel\nant\nbee,ant\n"
+
+
+def _noise_masks() -> Iterator[bytes]:
+    from noiseproof.noise import masks as of_masks
+
+    about = {
+        "format": of_masks.FORMAT,
+        "version": 1,
+        "share": 0.5,
+        "strength": 0.7,
+        "seed": 1,
+        "shape": [2, 2, 4],
+        "clean_fingerprint": "$MASKS",
+    }
+    arrays = wrapping.npy(np.array([3, 15], np.uint8)), wrapping.npy(np.array([0, 2]))
+    yield wrapping.SEPARATOR.join([wrapping.as_json(about), *arrays])
+    yield wrapping.SEPARATOR.join([wrapping.as_json(about | {"share": 1, "seed": 10**40}), *arrays])
+    other = about | {"clean_fingerprint": "0" * 64}
+    yield wrapping.SEPARATOR.join([wrapping.as_json(other), *arrays])
+    yield wrapping.SEPARATOR.join([wrapping.as_json(other | {"shape": [[10**40], None, "x"]}), *arrays])
+    yield wrapping.SEPARATOR.join([wrapping.as_json(about), arrays[0], wrapping.npy(np.array([0, 4]))])
+    yield wrapping.SEPARATOR.join([wrapping.as_json(about), arrays[1], arrays[0], arrays[0]])
+    yield wrapping.SEPARATOR.join([wrapping.as_json(about), _claims(b"(4000000000000,)"), arrays[1]])
+
+
+def _probabilities() -> Iterator[bytes]:
+    good = np.array([[0.9, 0.1, 0], [0.2, 0.7, 0.1], [0.3, 0.3, 0.4], [0, 1, 0]])
+    for dtype in ("<f8", ">f4", "<f2"):
+        yield wrapping.npy(good.astype(dtype))
+    yield wrapping.npy(good.T.copy().T)
+    yield wrapping.npy(np.full((4, 3), np.nan))
+    yield wrapping.npy(np.array([[1, 0, 0]] * 4))
+    yield wrapping.npy(good[:, :2])
+    yield wrapping.zipped({"a.npy": wrapping.npy(good)})
+    yield _claims(b"(4, 4000000000000)").replace(b"<i8", b"<f8")
+
+
+def _mask_folder() -> Iterator[bytes]:
+    for level in (1, 2, 200, 255):
+        yield wrapping.picture((4, 3), level)
+    yield wrapping.picture((4, 3), 2) + wrapping.SEPARATOR + "grass\nsky\nDäch\n".encode()
+    yield wrapping.picture((4, 3), 255) + wrapping.SEPARATOR + b"a\nb\n"
+    yield wrapping.picture((4, 3), 7) + wrapping.SEPARATOR + b"a\nb\nc\n"
+    yield wrapping.picture((4, 3), 1, "P")
+    yield wrapping.picture((4, 3), 1, "1")
+    yield wrapping.picture((3, 4), 1) + wrapping.SEPARATOR + b"\xff\xfe"
+
+
+def _binary() -> Iterator[bytes]:
+    yield b"c\x07"
+    yield b"c\x0c"
+    yield b"c\x07more"
+    yield b"a" + bytes(7) + b"\x05"
+    yield b"a" + bytes(7) + b"\x0f"
+    yield b"a" + bytes(9)
+    yield b"j[0, 9, 3, 3]"
+    yield b"j[0, true, 3.0, 10]"
+    yield b"j" + b"[" * 2000
+    yield b"j" + b"9" * 5000
+
+
+def _own_data() -> Iterator[bytes]:
+    yield b"path,label\nlist.csv,a\n,b\n../x,c\n"
+    yield b"path\n" + b"a" * 300 + b"\n\x00\n"
+    yield b'path,path\n"a\n'
+    yield b"\xff\xfe"
+    yield b"label\n1,2,3\n"
+
+
 SEEDS = {
     "cifar-pickle": _cifar_pickle,
     "idx": _idx,
@@ -376,6 +469,13 @@ SEEDS = {
     "review": _review,
     "file-list": _file_list,
     "noise": _noise,
+    "noise-array": _noise_array,
+    "noise-text": _noise_text,
+    "noise-masks": _noise_masks,
+    "probabilities": _probabilities,
+    "mask-folder": _mask_folder,
+    "binary": _binary,
+    "own-data": _own_data,
     "split": _split,
     "cache": _cache,
     "human": _human,

@@ -19,6 +19,12 @@ import wrapping
 CLEAN = np.array([0, 1, 2, 1])
 """The true labels that noise files of the corpus belong to."""
 
+NAMES = ("ant", "bee", "=cat")
+"""What their classes are called."""
+
+CLEAN_MASKS = np.array([[[0, 0, 1, 1], [0, 1, 1, 0]], [[0, 0, 0, 0], [1, 1, 1, 1]]], dtype=np.uint8)
+"""The true masks, likewise."""
+
 
 @dataclass(frozen=True)
 class Target:
@@ -155,7 +161,7 @@ def _review(content: bytes, folder: Path) -> object:
     from noiseproof.audit import apply_review
     from noiseproof.datasets import LabeledData
 
-    data = LabeledData("photos", "train", CLEAN, ("ant", "bee", "=cat"), np.zeros((4, 2, 2, 3), np.uint8))
+    data = LabeledData("photos", "train", CLEAN, NAMES, np.zeros((4, 2, 2, 3), np.uint8))
     return apply_review(data, _file(folder, "reviewed.csv", content))
 
 
@@ -181,6 +187,91 @@ def _noise_file(content: bytes) -> bytes:
         description = description.replace(b"$LABELS", stated)
     entries = {"description.npy": wrapping.as_npy(description)}
     return wrapping.zipped(entries | dict(zip(names, arrays, strict=False)))
+
+
+def _noise_array(content: bytes, folder: Path) -> object:
+    from noiseproof.noise import read_labels
+
+    if content.startswith(b"\x93"):
+        return read_labels(_file(folder, "labels.npy", content), CLEAN, 3, NAMES)
+    found = read_labels(_file(folder, "labels.npz", _noise_file(content)), CLEAN, 3, NAMES)
+    return found.counts, found.transition, repr(found)
+
+
+def _noise_text(content: bytes, folder: Path) -> object:
+    from noiseproof.noise import read_labels
+
+    ending, text = (".csv", content[1:]) if content[:1] == b"c" else (".txt", content)
+    found = read_labels(_file(folder, f"labels{ending}", text), CLEAN, 3, NAMES)
+    if found.labels.shape != CLEAN.shape or not 0 <= found.labels.min() <= found.labels.max() < 3:
+        raise AssertionError(f"labels {found.labels}")
+    return found.counts
+
+
+def _noise_masks(content: bytes, folder: Path) -> object:
+    from noiseproof.noise import read_masks
+
+    packed = content
+    if not content.startswith(b"PK"):
+        description, *arrays = content.split(wrapping.SEPARATOR)
+        description = description.replace(b"$MASKS", wrapping.masks_fingerprint(CLEAN_MASKS).encode())
+        names = ("bits.npy", "kinds.npy", "more.npy")
+        entries = {"description.npy": wrapping.as_npy(description)}
+        packed = wrapping.zipped(entries | dict(zip(names, arrays, strict=False)))
+    found = read_masks(_file(folder, "masks.npz", packed), CLEAN_MASKS)
+    if found.masks.dtype != CLEAN_MASKS.dtype or not set(np.unique(found.masks)) <= {0, 1}:
+        raise AssertionError(f"masks {found.masks.dtype} with {np.unique(found.masks)}")
+    return found.differences, found.area_ratios, repr(found)
+
+
+def _probabilities(content: bytes, folder: Path) -> object:
+    from noiseproof.audit.scores import score_labels
+    from noiseproof.command_line.audit import _read_probabilities
+
+    given = _read_probabilities(_file(folder, "mine.npy", content))
+    if given.ndim == 2 and given.shape[1] != len(NAMES):
+        return None  # which the command refuses
+    return score_labels(CLEAN, given).worst_first
+
+
+def _mask_folder(content: bytes, folder: Path) -> object:
+    from noiseproof.datasets import decode, folders
+
+    decode.MAX_PIXELS = 1 << 16
+    (folder / "images").mkdir(exist_ok=True)
+    (folder / "masks").mkdir(exist_ok=True)
+    mask, _, classes = content.partition(wrapping.SEPARATOR)
+    _file(folder, "classes.txt", classes)
+    _file(folder / "images", "1.png", wrapping.picture((4, 3)))
+    _file(folder / "masks", "1.png", wrapping.with_right_checksums(mask))
+    found = folders.read(folder, "train")
+    if found.masks is None or found.masks.shape != (1, 3, 4):
+        raise AssertionError("masks of another shape")
+    beyond = set(np.unique(found.masks)) - {*range(len(found.class_names)), folders.VOID}
+    if beyond:
+        raise AssertionError(f"levels {beyond} beyond {len(found.class_names)} classes")
+    return found
+
+
+def _binary(content: bytes, folder: Path) -> object:
+    from noiseproof.datasets import animal10n, cifar10, cifar_files
+
+    kind, rest = content[:1], content[1:]
+    path = folder / "data_batch_1.bin"
+    if kind == b"j":
+        return cifar10.read_sheet_labels(_file(folder, "labels.json", rest), 4)
+    # Labels, pixels that nobody fuzzes, and what stands behind them.
+    if kind == b"a":
+        return animal10n._read_binary(_file(folder, path.name, rest[:8].ljust(12_296, b"x") + rest[8:]))
+    rows = cifar_files.read_binary(_file(folder, path.name, rest[:1].ljust(3_073, b"x") + rest[1:]), 1, 1)
+    return cifar_files.check_range(path, rows.labels[:, 0], 10)
+
+
+def _own_data(content: bytes, folder: Path) -> object:
+    from noiseproof.training.config import inputs_of
+
+    path = _file(folder, "list.csv", content)
+    return inputs_of(f"csv:{path}", str(path), f"file:{path}")
 
 
 def _split(content: bytes, folder: Path) -> object:
@@ -355,6 +446,62 @@ TARGETS = {
             _noise,
             ("noise/storage.py: read checked_array _arrays", "noise/record.py: load"),
             ("ValueError",),
+        ),
+        Target(
+            "noise-array",
+            _noise_array,
+            ("noise/files.py: read_labels _ending _array _fitting _warn_of_another_order",),
+            ("ValueError",),
+        ),
+        Target(
+            "noise-text",
+            _noise_text,
+            (
+                "noise/files.py: read_labels _ending _texts _column _as_labels _numbers _fitting "
+                "_warn_of_another_order _cut",
+            ),
+            ("ValueError",),
+        ),
+        Target(
+            "noise-masks",
+            _noise_masks,
+            (
+                "noise/files.py: read_masks",
+                "noise/masks.py: load",
+                "noise/storage.py: read checked_array _arrays",
+            ),
+            ("ValueError",),
+        ),
+        Target(
+            "probabilities",
+            _probabilities,
+            (
+                "command_line/audit.py: _read_probabilities",
+                "audit/checks.py: checked_labels checked_probabilities",
+                "audit/scores.py: score_labels",
+            ),
+            ("ValueError", "TypeError"),
+        ),
+        Target(
+            "mask-folder",
+            _mask_folder,
+            ("datasets/folders.py: _read_segmentation _listed_classes _classes_of_indices _levels_of",),
+            _DATA,
+        ),
+        Target(
+            "binary",
+            _binary,
+            (
+                "datasets/cifar_files.py: read_binary byte_labels check_range",
+                "datasets/animal10n.py: _read_binary",
+                "datasets/cifar10.py: read_sheet_labels",
+            ),
+        ),
+        Target(
+            "own-data",
+            _own_data,
+            ("datasets/identity.py: identity_of identity_of_file _sizes_of_listed _digest",),
+            (),
         ),
         Target(
             "split",

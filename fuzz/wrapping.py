@@ -104,6 +104,25 @@ def labels_fingerprint(array: bytes) -> str:
         return "?"
 
 
+def masks_fingerprint(masks: np.ndarray) -> str:
+    """The fingerprint of masks that a noise file is bound to."""
+    from noiseproof.noise.masks import mask_fingerprint
+
+    return mask_fingerprint(masks)
+
+
+def picture(size: tuple[int, int], level: int = 0, mode: str = "L") -> bytes:
+    """A PNG file of one colour, with one other pixel."""
+    from PIL import Image
+
+    buffer = io.BytesIO()
+    image = Image.new(mode, size)
+    if level:
+        image.putpixel((0, 0), level)
+    image.save(buffer, "PNG")
+    return buffer.getvalue()
+
+
 def array_sum(array: bytes) -> str:
     """The checksum that the cache keeps of an array in an ``.npy`` file, where it can be read as such."""
     from noiseproof.datasets.fingerprint import of_array

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from noiseproof import datasets, grids, models
-from noiseproof.datasets import BadFileError, DataError, cache, file_lists
+from noiseproof.datasets import BadFileError, DataError, cache, cifar10, file_lists
 from noiseproof.results.records_file import read_records
 from noiseproof.training.config import Config, resolve
 from noiseproof.training.predict import load_trained
@@ -333,3 +333,13 @@ def test_facts_of_a_set_that_stays_where_it_is(tmp_path, facts):
     cache.write(tmp_path, {"train_labels": np.array([0])}, source="x", facts=facts)
     with pytest.raises(DataError, match="facts with"):
         file_lists.read(tmp_path, "mine", "train")
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 100_000, "[1" + "0" * 5000 + "]", '{"a": 1}', "[0, true]", "[0, 10]", "\x00"]
+)
+def test_labels_beside_png_sheets(tmp_path, text):
+    path = tmp_path / "labels.json"
+    path.write_text(text)
+    with pytest.raises(BadFileError, match=r"labels\.json"):
+        cifar10.read_sheet_labels(path, 2)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from noiseproof.datasets import archives, cache, download
 from noiseproof.datasets.cifar_files import (
@@ -184,14 +185,20 @@ def _read_sheet(files: Path, batch: Batch, batches: Sequence[Batch]) -> Rows:
     labels_path = files / SHEET_LABELS[batch.split]
     same_split = [other for other in batches if other.split == batch.split]
     before = sum(other.count for other in same_split[: same_split.index(batch)])
-    try:
-        values = json.loads(labels_path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError) as error:
-        raise BadFileError(labels_path, "a JSON list of labels", f"{error}", WHERE) from error
-    labels = byte_labels(labels_path, values, sum(other.count for other in same_split), "labels")
-    check_range(labels_path, labels, len(CLASS_NAMES))
+    labels = read_sheet_labels(labels_path, sum(other.count for other in same_split))
     chosen = labels[before : before + batch.count, np.newaxis]
     return _checked(Rows(chosen, read_sheet(path, batch.count)), path, batch)
+
+
+def read_sheet_labels(path: Path, count: int) -> NDArray[np.uint8]:
+    """Read the labels beside PNG sheets."""
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError, RecursionError) as error:
+        raise BadFileError(path, "a JSON list of labels", f"{error}", WHERE) from error
+    labels = byte_labels(path, values, count, "labels")
+    check_range(path, labels, len(CLASS_NAMES))
+    return labels
 
 
 def _checked(rows: Rows, path: Path, batch: Batch) -> Rows:
