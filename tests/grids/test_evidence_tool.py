@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tools/evidence.py: which runs are asked for, and that they are trained once, in order, within the time."""
+
+import importlib.util
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from noiseproof.grids import load
+from noiseproof.results import read_records
+
+TOOLS = Path(__file__).parents[2] / "tools"
+pytestmark = pytest.mark.skipif(not TOOLS.is_dir(), reason="tools/ is not part of an installed package")
+
+GRID = 'dataset = "digits"\nkind = "table"\nnoises = ["clean", "sym-0.4"]\nseeds = [1, 2]\n'
+GRID += '[settings]\nepochs = 2\ntrain_size = 200\ndevice = "cpu"\n'
+GRID += '[[methods]]\nlabel = "CE"\nloss = "ce"\n[[methods]]\nlabel = "MAE"\nloss = "mae"\n'
+
+
+@pytest.fixture
+def evidence(monkeypatch):
+    monkeypatch.syspath_prepend(str(TOOLS))
+    spec = importlib.util.spec_from_file_location("evidence", TOOLS / "evidence.py")
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "evidence", module)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_slices_are_the_runs_that_are_wanted(evidence):
+    hashes = {piece.name: piece.hashes() for piece in evidence.SLICES}
+    table = hashes["cifar10-1"] | hashes["cifar10-2"] | hashes["cifar10-3"]
+    assert (len(hashes["cifar10-1"]), len(table)) == (120, 220)
+    assert table < hashes["cifar10-all"]
+    assert len(hashes["cifar10-all"]) == 360
+    assert (len(hashes["isic-tuning"]), len(hashes["isic-1"]), len(hashes["isic-all"])) == (17, 49, 147)
+    assert len(hashes["cifar100-1"]) == 9
+    assert hashes["cifar100-1"] < hashes["cifar100-more"]
+    for piece in evidence.SLICES:
+        shared = {cell.config.hash for grid in piece.others for cell in load(grid).cells()}
+        assert not piece.others or hashes[piece.name] & shared, f"{piece.name} shares nothing"
+
+
+def test_slices_are_trained_in_turn_and_once(evidence, tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    Path("mine.toml").write_text(GRID)
+    first = evidence.Slice("first", "mine.toml", methods="MAE", seeds="2")
+    rest = evidence.Slice("rest", "mine.toml")
+    elsewhere = evidence.Slice("elsewhere", "webvision-table")
+    results, folder = Path("results"), Path("runs")
+    monkeypatch.setenv("NOISEPROOF_DATA", str(tmp_path / "data"))
+
+    assert evidence.train([first, elsewhere], results, folder, None) == 0
+    told = capfd.readouterr().out
+    assert "first: 2 runs to train" in told
+    assert "elsewhere: passed over" in told
+    assert {(line.loss, line.seed) for line in read_records(results / "mine.jsonl")} == {("mae", 2)}
+    before = (results / "mine.jsonl").read_text()
+
+    assert evidence.train([first, rest], results, folder, evidence.LEAST_SECONDS - 1) == 0
+    told = capfd.readouterr().out
+    assert "Stopped before rest" in told
+    assert "$" not in told, "nothing was started"
+
+    shutil.rmtree(folder)  # another machine
+    assert evidence.train([first, rest], results, folder, None) == 0
+    told = capfd.readouterr().out
+    assert "rest: 6 runs to train" in told
+    assert "first:" not in told
+    lines = (results / "mine.jsonl").read_text()
+    assert lines.startswith(before)
+    assert len(read_records(results / "mine.jsonl")) == 8
+    evidence.tell([first, rest], results, folder)
+    assert "8 of   8" in capfd.readouterr().out
+
+
+def test_what_wins_the_tuning_goes_into_the_recipes_and_the_tuning_stays_whole(
+    evidence, tmp_path, monkeypatch
+):
+    winners = evidence.isic_winners
+    recipes = tmp_path / "recipes"
+    shutil.copytree(winners.RECIPES, recipes)
+    monkeypatch.setattr(winners, "RECIPES", recipes)
+    cells = load("isic-tuning").cells()
+    lines = []
+    for place, cell in enumerate(cells):  # the last candidate of every loss is its best
+        config = cell.config.as_data()
+        lines.append({"loss": config["loss"], "config": config, "test_dice": float(place)})
+    (tmp_path / "tuning.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    winners.main(tmp_path / "tuning.jsonl")
+    best = {line["loss"]: line["config"] for line in lines}
+    import tomllib
+
+    for name in winners.FILES:
+        recipe = tomllib.loads((recipes / name).read_text())
+        before = tomllib.loads((Path(evidence.__file__).parents[1] / winners.RECIPES / name).read_text())
+        assert {key: value for key, value in recipe.items() if key != "for_loss"} == {
+            key: value for key, value in before.items() if key != "for_loss"
+        }
+        for loss, said in recipe["for_loss"].items():
+            assert said.get("loss_parameters", {}) == best[loss]["loss_parameters"]
+            assert said.get("l1", 0.0) == best[loss]["l1"]

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Train the evidence slice by slice, the most important first, and keep it in results/.
+
+    python tools/evidence.py --list            what is recorded, and the command of every slice
+    python tools/evidence.py --budget 9m       as far as nine minutes go; the same command goes on
+    python tools/evidence.py --only isic       slices whose name begins so
+
+A slice is one ``noiseproof bench``. What stands in a results file is not trained again, so that on a new machine
+results/ is all that is needed beside the data; slices whose data is not there are passed over.
+"""
+
+import argparse
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from noiseproof.datasets import DataError
+from noiseproof.grids import load
+from noiseproof.grids.pace import in_words, parse_duration
+from noiseproof.grids.runner import require_data
+from noiseproof.results import read_records
+
+sys.path.insert(0, str(Path(__file__).parent))
+import isic_winners
+
+LEAST_SECONDS = 45.0
+"""What is left of the time must be worth a start."""
+
+
+@dataclass(frozen=True)
+class Slice:
+    """Part of a grid that is worth having whole."""
+
+    name: str
+    grid: str
+    methods: str = ""
+    noises: str = ""
+    seeds: str = ""
+    others: tuple[str, ...] = ()
+    """Grids with some of the same runs."""
+
+    def options(self) -> list[str]:
+        """How ``noiseproof bench`` is told of it."""
+        said = {"--methods": self.methods, "--noise": self.noises, "--seeds": self.seeds}
+        return [word for key, value in said.items() if value for word in (key, value)]
+
+    def hashes(self) -> set[str]:
+        """Of the configs of its runs."""
+        grid = load(self.grid).narrowed(
+            self.methods.split(",") if self.methods else None,
+            self.noises.split(",") if self.noises else None,
+            [int(seed) for seed in self.seeds.split(",")] if self.seeds else None,
+        )
+        return {cell.config.hash for cell in grid.cells()}
+
+
+REPEATED = "CE,APL,ANL-CE,ANL-FL,ANL-CE*"
+
+SLICES = (
+    Slice("isic-tuning", "isic-tuning"),
+    Slice("isic-1", "isic-table", seeds="1"),
+    Slice("cifar10-1", "cifar10-table", seeds="1"),
+    Slice("cifar10-2", "cifar10-table", methods=REPEATED, seeds="2"),
+    Slice("cifar10-3", "cifar10-table", methods=REPEATED, seeds="3"),
+    Slice("cifar100-1", "cifar100-table", "CE,APL,ANL-CE", "clean,sym-0.6,asym-0.4", "1"),
+    Slice("parts", "cifar10-parts", others=("cifar10-table",)),
+    Slice("overfitting", "overfitting-curves", others=("cifar10-table",)),
+    Slice("marginals", "marginals", others=("cifar10-table",)),
+    Slice("gradients", "gradients"),
+    Slice("regularisers-anl", "regularisers-anl", others=("cifar10-table",)),
+    Slice("regularisers-apl", "regularisers-apl", others=("cifar10-table",)),
+    Slice("alpha-beta", "alpha-beta-grid", others=("overfitting-curves",)),
+    Slice("beyond-1", "cifar10-beyond", seeds="1"),
+    Slice(
+        "cifar100-more",
+        "cifar100-table",
+        "CE,APL,ALF,ANL-CE,ANL-CE*",
+        "clean,sym-0.4,sym-0.6,sym-0.8,asym-0.4,real",
+        "1",
+    ),
+    Slice("cifar10-all", "cifar10-table"),
+    Slice("isic-all", "isic-table"),
+)
+
+
+def results_file(results: Path, grid: str) -> Path:
+    """Where a grid's runs are kept."""
+    return results / f"{Path(grid).stem}.jsonl"
+
+
+def recorded(results: Path, piece: Slice) -> set[str]:
+    """Hashes of a slice's runs that are recorded."""
+    files = [results_file(results, grid) for grid in (piece.grid, *piece.others)]
+    lines = [line for file in files if file.exists() for line in read_records(file)]
+    return {line.config_hash for line in lines} & piece.hashes()
+
+
+def command(piece: Slice, results: Path, folder: Path, seconds: float | None) -> list[str]:
+    """Of a slice."""
+    words = ["bench", piece.grid, *piece.options(), "--records", str(results_file(results, piece.grid))]
+    for file in (results_file(results, grid) for grid in piece.others):
+        if file.exists():
+            words += ["--from", str(file)]
+    words += ["--folder", str(folder)]
+    return words if seconds is None else [*words, "--budget", f"{int(seconds)}s"]
+
+
+def tell(pieces: Sequence[Slice], results: Path, folder: Path) -> None:
+    """Print what is recorded of each slice, and how to train it."""
+    for piece in pieces:
+        words = shlex.join(["noiseproof", *command(piece, results, folder, None)])
+        print(f"{piece.name:17} {len(recorded(results, piece)):>3} of {len(piece.hashes()):>3}  {words}")
+
+
+def train(pieces: Sequence[Slice], results: Path, folder: Path, budget: float | None) -> int:
+    """Train slices in turn until all are whole or the time is used up."""
+    deadline = None if budget is None else time.monotonic() + budget
+    for piece in pieces:
+        missing = piece.hashes() - recorded(results, piece)
+        if not missing:
+            finish(piece, results)
+            continue
+        try:
+            require_data(load(piece.grid).dataset)
+        except DataError as error:
+            print(f"{piece.name}: passed over, {str(error).splitlines()[0]}")
+            continue
+        left = None if deadline is None else deadline - time.monotonic()
+        if left is not None and left < LEAST_SECONDS:
+            print(f"Stopped before {piece.name}: {in_words(max(0.0, left))} left.")
+            return 0
+        words = command(piece, results, folder, left)
+        print(
+            f"{piece.name}: {len(missing)} runs to train\n$ {shlex.join(['noiseproof', *words])}", flush=True
+        )
+        ended = subprocess.run([sys.executable, "-m", "noiseproof", *words], check=False).returncode
+        if ended:
+            return ended
+        if piece.hashes() <= recorded(results, piece):
+            finish(piece, results)
+    return 0
+
+
+def finish(piece: Slice, results: Path) -> None:
+    """What a slice that is whole decides about the next ones."""
+    if piece.grid == "isic-tuning":
+        isic_winners.main(results / "isic-tuning.jsonl")
+
+
+def main() -> int:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--list", action="store_true", help="train nothing")
+    parser.add_argument("--only", default="", metavar="NAMES", help="beginnings of slices' names, by commas")
+    parser.add_argument("--budget", type=parse_duration, metavar="TIME", help="such as 90s, 20m, 1h30m")
+    parser.add_argument("--results", type=Path, default=Path("results"))
+    parser.add_argument("--folder", type=Path, default=Path("runs"))
+    said = parser.parse_args()
+    pieces = [piece for piece in SLICES if piece.name.startswith(tuple(said.only.split(",")))]
+    if not pieces:
+        parser.error(f"no slice begins with {said.only}; there are {', '.join(each.name for each in SLICES)}")
+    if said.list:
+        tell(pieces, said.results, said.folder)
+        return 0
+    return train(pieces, said.results, said.folder, said.budget)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
