@@ -20,6 +20,7 @@ from noiseproof.training.store import Store
 
 PLAIN = {"model_options": {"batch_norm": False}}
 # 205 samples in batches of 40: the last batch of 5 gives one process 3 rows and the other 2.
+WEIGHTS = [1.0, 8.0, 0.1, 1.0, 2.0, 0.0, 1.0, 1.0, 5.0, 1.0]
 SMALL = {"noise": "sym-0.4", "epochs": 3, "device": "cpu", "train_size": 205, "batch_size": 40}
 
 
@@ -38,6 +39,9 @@ def configs(photos):
     return {
         "anl-ce": resolve("digits", loss="anl-ce", gradient_quantiles=True, **SMALL, **PLAIN),
         "anl-ce*": resolve("digits", loss="anl-ce*", **SMALL, **PLAIN),
+        "weighted": resolve("digits", loss="anl-ce*", loss_parameters={"weight": WEIGHTS}, **SMALL, **PLAIN),
+        "ignored": resolve("digits", loss="anl-ce", loss_parameters={"ignore_index": 3}, **SMALL, **PLAIN),
+        "jacobian": resolve("digits", loss="nce+rce", jacobian=0.1, **SMALL, **PLAIN),
         "batch-norm": resolve("digits", loss="anl-ce", **SMALL),
         "streamed": own,
         "stopped": resolve("digits", loss="anl-ce*", seed=2, gradient_quantiles=True, **SMALL, **PLAIN),
@@ -66,7 +70,7 @@ def one_rank(folder, photos):
     """What each of the two processes does."""
     torch.set_num_threads(1)
     made = configs(photos)
-    for name in ("anl-ce", "anl-ce*", "batch-norm"):
+    for name in ("anl-ce", "anl-ce*", "weighted", "ignored", "jacobian", "batch-norm"):
         train(made[name], folder=folder, quiet=True)
     usual_memory, data_room._free_bytes = data_room._free_bytes, lambda device: 0.0
     train(made["streamed"], folder=folder, quiet=True)
@@ -141,7 +145,9 @@ def weights_of(place, name):
     return [load_file(place / side / run_id / "weights.safetensors") for side in ("one", "two")]
 
 
-@pytest.mark.parametrize("name", ["anl-ce", "anl-ce*", "streamed", "stopped"])
+@pytest.mark.parametrize(
+    "name", ["anl-ce", "anl-ce*", "weighted", "ignored", "jacobian", "streamed", "stopped"]
+)
 def test_two_processes_compute_what_one_does(both, name):
     one, two = records_of(both, name)
     assert len(one.epochs) == len(two.epochs) == 3
@@ -165,7 +171,7 @@ def test_two_processes_compute_what_one_does(both, name):
 def test_records_are_written_once(both):
     with Store(both / "two") as store:
         runs = store.runs()
-    assert len(runs) == 5
+    assert len(runs) == 8
     assert all(run.status == "finished" for run in runs)
     assert not list((both / "two").rglob("*.partial"))
 

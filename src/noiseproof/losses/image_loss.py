@@ -34,6 +34,10 @@ class ImageLoss(RobustLoss):
         """Loss of logits (N, K, d1, …) against indices or probabilities."""
         raise NotImplementedError(f"{type(self).__name__} must say what an image costs")
 
+    def label_weight(self, target: Tensor) -> Tensor:
+        """Return the number of images, which count alike."""
+        return torch.tensor(len(target), device=target.device)
+
 
 class Shares(NamedTuple):
     """How much of each pixel belongs to each class that counts: predicted and given.

@@ -78,6 +78,13 @@ class RobustLoss(nn.Module):
             self.term, logits, target, self.weight, self.ignore_index, self.reduction, self.check_labels
         )
 
+    def label_weight(self, target: Tensor) -> Tensor:
+        """What a mean over class indices divides by: the sum of the weights of the labels in use."""
+        used = target != self.ignore_index
+        if self.weight is None:
+            return used.sum()
+        return (self.weight[target.where(used, 0)] * used).sum()
+
     def extra_repr(self) -> str:
         """Show the formula's parts and every option that is not torch's default."""
         shown = [str(self.term)]

@@ -87,7 +87,7 @@ class EpochMeters:
         norms: Tensor,
         *,
         batch_size: int | None = None,
-        share: float = 1.0,
+        share: float | Tensor = 1.0,
     ) -> None:
         """Add one step or several; samples or pixels that the loss ignores count nowhere.
 
@@ -100,7 +100,7 @@ class EpochMeters:
             losses: mean loss of each step (S,).
             norms: norm of each step's gradient (S,).
             batch_size: samples of each step but the last, which may have fewer.
-            share: of the steps' samples that are these, the rest being other processes'.
+            share: of the steps' mean loss that is these samples', the rest being other processes'.
         """
         state = self.state
         log_p = log_probabilities(logits)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from noiseproof import models
-from noiseproof.losses import L1, Jacobian, TLoss, create
+from noiseproof.losses import L1, Jacobian, RobustLoss, TLoss, create
 from noiseproof.training import checkpoint, dice, ranks
 from noiseproof.training.config import Config
 from noiseproof.training.data import Batches, TrainingData, give_labels
@@ -110,18 +110,29 @@ class Run:
     def train_step(self, images: Tensor, indices: Tensor) -> None:
         """One step of the optimiser on a global batch; each process takes its own rows of it."""
         rows = slice(ranks.number(), None, ranks.count())
-        share = len(indices[rows]) / len(indices)
-        given, flipped = (each[rows] for each in self.targets(indices, self.step))
-        given = given.long()
-        images, indices = images[rows].contiguous(memory_format=torch.channels_last), indices[rows]
+        of_rows = len(indices[rows]) / len(indices)
+        given, flipped = self.targets(indices, self.step)
+        share = self._share_of_loss(given.long(), rows)
+        given, flipped = given[rows].long(), flipped[rows]
         directions = None
         if self.config.jacobian:
             random = generator(self.device, self.config.seed, "projection", self.epoch, self.step)
             shape = (len(indices), self.data.num_classes)
-            directions = torch.randn(shape, device=self.device, generator=random)
+            directions = torch.randn(shape, device=self.device, generator=random)[rows]
+        images, indices = images[rows].contiguous(memory_format=torch.channels_last), indices[rows]
         with self._dropout_of_this_step():
-            logits, loss, norm = self.optimize(images, given, directions, share * ranks.count())
+            logits, loss, norm = self.optimize(
+                images, given, directions, share * ranks.count(), of_rows * ranks.count()
+            )
         self.meters.add(self.step, indices, logits, given, flipped, loss[None], norm[None], share=share)
+
+    def _share_of_loss(self, given: Tensor, rows: slice) -> float | Tensor:
+        """How much of a global batch's mean loss is that of some rows: their labels' weight, if weights differ."""
+        options = self.config.loss_parameters.keys() & {"weight", "ignore_index"}
+        if ranks.count() == 1 or not options or not isinstance(self.loss, RobustLoss):
+            return len(given[rows]) / len(given)
+        total = self.loss.label_weight(given)
+        return self.loss.label_weight(given[rows]) / total.where(total > 0, 1)
 
     def targets(self, indices: Tensor, first_step: int) -> tuple[Tensor, Tensor]:
         """Labels of samples and where they are wrong; masks as their images were moved in the draw of a step."""
@@ -133,7 +144,12 @@ class Run:
         return given, flipped
 
     def optimize(
-        self, images: Tensor, given: Tensor, directions: Tensor | None = None, weight: float = 1.0
+        self,
+        images: Tensor,
+        given: Tensor,
+        directions: Tensor | None = None,
+        weight: float | Tensor = 1.0,
+        weight_of_rows: float = 1.0,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Change the weights by one batch; returns logits, loss and the gradient's norm before clipping.
 
@@ -144,7 +160,8 @@ class Run:
             images: (N, C, H, W), channels last.
             given: labels (N,) or (N, H, W).
             directions: of the Jacobian's projection, (N, K).
-            weight: of this batch among those of all processes, where they are uneven.
+            weight: of this batch's mean loss among those of all processes, where they are uneven.
+            weight_of_rows: the same by numbers of samples, which the Jacobian's penalty goes by.
         """
         if self.fast is not None:
             logits, loss, norm = self._optimize_fast(self.fast, images, given)
@@ -156,11 +173,11 @@ class Run:
         with self.precision():
             logits = self.network(images)
         loss = self.loss(logits, given)
-        total = loss
+        total = loss if isinstance(weight, float) and weight == 1.0 else weight * loss
         if directions is not None:
-            total = total + self.jacobian.penalty(logits, images, directions=directions)
+            total = total + weight_of_rows * self.jacobian.penalty(logits, images, directions=directions)
         self.optimizer.zero_grad(set_to_none=True)
-        (total if weight == 1.0 else weight * total).backward()
+        total.backward()
         self.l1.add_to_gradients(self.model.parameters())
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip_norm or float("inf"))
         self.optimizer.step()
