@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from statistics import mean
 
+from noiseproof.durations import duration
 from noiseproof.grids import Grid, load, names
-from noiseproof.report.page import duration
 from noiseproof.results import Gathered, Result, gather, read_records, table_of
 from noiseproof.results.formats import markdown_text, spread
 from noiseproof.results.table import PUBLISHED_RULE, ResultTable

@@ -12,6 +12,7 @@ import typer
 from typer.testing import CliRunner
 
 from noiseproof.command_line import bench as bench_module
+from noiseproof.command_line.options import read_setting
 from noiseproof.grids import names
 from noiseproof.results import read_records
 from noiseproof.training.store import Store
@@ -158,13 +159,12 @@ def test_a_mistake_is_one_line(bench, arguments, message):
 
 
 def test_values_of_settings_are_written_as_in_toml():
-    read = bench_module._setting
-    assert read("epochs=3") == ("epochs", 3)
-    assert read("l1=5e-5") == ("l1", 5e-5)
-    assert read("nesterov=true") == ("nesterov", True)
-    assert read("schedule=cosine") == ("schedule", "cosine")
-    assert read("weights=a=b.safetensors") == ("weights", "a=b.safetensors")
-    assert read("loss_parameters={alpha=2}") == ("loss_parameters", {"alpha": 2})
+    assert read_setting("epochs=3") == ("epochs", 3)
+    assert read_setting("l1=5e-5") == ("l1", 5e-5)
+    assert read_setting("nesterov=true") == ("nesterov", True)
+    assert read_setting("schedule=cosine") == ("schedule", "cosine")
+    assert read_setting("weights=a=b.safetensors") == ("weights", "a=b.safetensors")
+    assert read_setting("loss_parameters={alpha=2}") == ("loss_parameters", {"alpha": 2})
 
 
 def test_ray_that_is_not_installed_is_one_line(bench, monkeypatch):

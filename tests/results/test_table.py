@@ -14,6 +14,7 @@ from tests.results.making import gathered_of, grid_of, result_of
 from typer.testing import CliRunner
 
 from noiseproof.command_line import table as table_command
+from noiseproof.command_line import terminal
 from noiseproof.grids import Method, load
 from noiseproof.results import TEXT_FORMATS, build_table, gather, table_of, write_results
 from noiseproof.training.store import Store
@@ -256,7 +257,7 @@ def test_a_mistake_is_one_line(run, recorded, words, message):
 
 
 def test_a_narrow_terminal_gets_the_table_in_parts(run, recorded, monkeypatch):
-    monkeypatch.setattr(table_command, "PIPED_WIDTH", 60)
+    monkeypatch.setattr(terminal, "PIPED_WIDTH", 60)
     output = run("cifar10-table", "--from", recorded).output
     heads = [line for line in output.splitlines() if line.strip().startswith("method")]
     assert len(heads) > 1

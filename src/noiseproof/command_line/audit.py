@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from noiseproof.command_line.failures import fail
+from noiseproof.command_line.options import Quiet
 
 if TYPE_CHECKING:
     from noiseproof.audit.pictures import PictureAudit
@@ -65,7 +66,7 @@ def audit(
     seed: Annotated[int, typer.Option(help="Draws folds, filters and initial weights.")] = 1,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
     workers: Annotated[int, typer.Option(help="Processes that decode pictures.")] = 0,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the result.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Find labels that are probably wrong, and estimate how many are."""
     settings = {

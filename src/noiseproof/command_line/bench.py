@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from noiseproof.command_line.failures import fail
+from noiseproof.command_line.options import KeptIn, Quiet, read_items, read_part, read_seeds, read_setting
 
 if TYPE_CHECKING:
     from noiseproof.grids import Cell, Grid
@@ -75,9 +76,7 @@ def bench(
     processes: Annotated[
         int | None, typer.Option(min=1, help="On a CPU: processes of one thread each; else one a core.")
     ] = None,
-    folder: Annotated[
-        Path | None, typer.Option(help="Where runs are kept; else NOISEPROOF_RUNS or runs.")
-    ] = None,
+    folder: KeptIn = None,
     records: Annotated[
         Path | None,
         typer.Option(
@@ -93,7 +92,7 @@ def bench(
         str | None,
         typer.Option(metavar="ADDRESS", help="Train on a Ray cluster: its address, auto, or local."),
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the result.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Train a grid: every method under every noise with every seed."""
     from noiseproof.datasets import DataError
@@ -171,17 +170,17 @@ def _chosen(
 ) -> "tuple[Grid, list[Cell]]":
     from noiseproof import grids
 
-    said = dict(_setting(text) for text in settings)
+    said = dict(read_setting(text) for text in settings)
     said |= {key: value for key, value in (("precision", precision), ("device", device)) if value is not None}
     grid = grids.load(name).narrowed(
-        None if methods is None else _items(methods, "--methods"),
-        None if noise is None else _items(noise, "--noise"),
-        None if seeds is None else _seeds(seeds),
+        None if methods is None else read_items(methods, "--methods"),
+        None if noise is None else read_items(noise, "--noise"),
+        None if seeds is None else read_seeds(seeds),
         said,
     )
     cells = grid.cells()
     if part is not None:
-        first, of = _part(part)
+        first, of = read_part(part)
         cells = cells[first - 1 :: of]
         if not cells:
             raise ValueError(f"--part: the grid has fewer runs than {of} parts, so part {first} is empty")
@@ -337,44 +336,3 @@ def _in_words(state: "CellState") -> str:
 
 def _many(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
-
-
-def _items(text: str, option: str) -> list[str]:
-    items = [each.strip() for each in text.split(",") if each.strip()]
-    if not items:
-        raise ValueError(f"{option}: expected names separated by commas, got {text!r}")
-    return items
-
-
-def _seeds(text: str) -> list[int]:
-    import re
-
-    seeds: list[int] = []
-    for each in _items(text, "--seeds"):
-        found = re.fullmatch(r"(\d+)(?:-(\d+))?", each)
-        if found is None:
-            raise ValueError(f"--seeds: expected whole numbers such as 1,2,3 or 4-8, got {text!r}")
-        seeds.extend(range(int(found[1]), int(found[2] or found[1]) + 1))
-    if not seeds:
-        raise ValueError(f"--seeds: expected a range that goes up, got {text!r}")
-    return list(dict.fromkeys(seeds))
-
-
-def _part(text: str) -> tuple[int, int]:
-    number, _, of = text.partition("/")
-    if not (number.isdecimal() and of.isdecimal() and 1 <= int(number) <= int(of)):
-        raise ValueError(f"--part: expected I/N with 1 <= I <= N, such as 2/8, got {text!r}")
-    return int(number), int(of)
-
-
-def _setting(text: str) -> tuple[str, Any]:
-    """A field and its value, written as in TOML; a value that is not TOML is a text."""
-    import tomllib
-
-    key, equals, value = text.partition("=")
-    if not equals or not key.strip():
-        raise ValueError(f"--set: expected KEY=VALUE such as epochs=30, got {text!r}")
-    try:
-        return key.strip(), tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
-        return key.strip(), value

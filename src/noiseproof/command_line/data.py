@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """``noiseproof data``: list the data sets, fetch one, check it, look at it."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from noiseproof.command_line.failures import fail
+from noiseproof.command_line.failures import plain_errors
+from noiseproof.command_line.terminal import printable
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -35,17 +34,6 @@ Root = Annotated[
 ]
 
 
-@contextmanager
-def _plain_errors() -> Iterator[None]:
-    """Turn trouble with data into a plain message on stderr and a status of 2."""
-    from noiseproof.datasets import DataError
-
-    try:
-        yield
-    except (DataError, OSError, ValueError) as error:
-        fail(error)
-
-
 def _print_table(table: "Table") -> None:
     from rich.console import Console
 
@@ -68,7 +56,7 @@ def list_sets(
     from noiseproof import datasets
     from noiseproof.datasets import cache, registry
 
-    with _plain_errors():
+    with plain_errors():
         if name is not None:
             _describe(registry.find(name), root)
             return
@@ -111,8 +99,6 @@ def _text(text: str) -> "Text":
     """Text of which nothing is markup, and nothing steers the terminal: class names may come from anywhere."""
     from rich.text import Text
 
-    from noiseproof.command_line.runs import printable
-
     return Text("\n".join(map(printable, text.split("\n"))))
 
 
@@ -151,7 +137,7 @@ def get(
     from noiseproof import datasets
     from noiseproof.datasets import cache, registry
 
-    with _plain_errors():
+    with plain_errors():
         source = registry.find(name) if ":" not in name else None
         was_here = cache.is_filled(cache.folder_of(name, root)) and origin is None and not again
         folder = datasets.get(name, source_folder=origin, root=root, again=again)
@@ -171,7 +157,7 @@ def check(name: Name, root: Root = None) -> None:
 
     from noiseproof.datasets.check import check as check_set
 
-    with _plain_errors():
+    with plain_errors():
         report = check_set(name, root=root)
     table = Table("", "what", title=_text(name), title_style="bold", header_style="bold")
     table.add_column("found", overflow="fold")
@@ -204,7 +190,7 @@ def show(
     from noiseproof import datasets
     from noiseproof.datasets import cache, sheet
 
-    with _plain_errors():
+    with plain_errors():
         data = datasets.load(name, split, root=root)
         page = sheet.draw(data, count=count, columns=columns, seed=seed)
         path = out or Path(f"{name.partition(':')[0]}.png")

@@ -1,12 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """``noiseproof demo``: handwritten digits with wrong labels, four losses, a table and a page to look at."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from noiseproof.command_line.failures import fail
+from noiseproof.command_line.options import KeptIn
+from noiseproof.command_line.terminal import percent
+
+if TYPE_CHECKING:
+    from noiseproof.training.store import RunRecord
 
 TITLE = "Training on wrong labels: handwritten digits"
 
@@ -29,18 +35,13 @@ def demo(
     seed: Annotated[int, typer.Option(help="Decides noise, initial weights and order.")] = 1,
     epochs: Annotated[int | None, typer.Option(help="Passes over the data.")] = None,
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("noiseproof-demo.html"),
-    folder: Annotated[
-        Path | None, typer.Option(help="Where runs are kept; else NOISEPROOF_RUNS or runs.")
-    ] = None,
+    folder: KeptIn = None,
 ) -> None:
     """Train four losses on handwritten digits with wrong labels; about a minute."""
     if context.invoked_subcommand is not None:
         return
     import torch
 
-    from noiseproof.grids import Grid, Method
-    from noiseproof.report import write_report
-    from noiseproof.results import Gathered, result_of_record
     from noiseproof.training import Interrupted, resolve, train_pack
     from noiseproof.training.store import Store, default_folder
 
@@ -59,38 +60,51 @@ def demo(
         fail(error)
     with Store(folder) as store:
         records = [store.get(record.id) for record in finished]
-    wrong = records[0].noise["realised_rate"]
-    typer.echo(
-        f"\n{wrong:.1%} of the training labels are wrong; accuracies in percent after the last epoch:\n"
-    )
-    typer.echo(
-        f"{'loss':9} {'test':>6} {'best (epoch)':>14} {'right labels':>13} {'wrong labels':>13} {'seconds':>8}"
-    )
-    for record in records:
-        last, result = record.epochs[-1], record.result or {}
-        best = f"{result['best_test_accuracy']:.1f} ({result['best_epoch']})"
-        typer.echo(
-            f"{record.config['loss']:9} {last['test_accuracy']:6.1f} {best:>14} "
-            f"{_percent(last['clean_accuracy']):>13} {_percent(last['flipped_accuracy']):>13} "
-            f"{record.seconds:8.0f}"
-        )
+    typer.echo(f"\n{table(records)}")
+    repeats = f"noiseproof demo --rate {rate:g} --seed {seed}"
     try:
-        results = tuple(result_of_record(record) for record in records)
-        methods = tuple(Method(loss, loss) for loss in LOSSES)
-        grid = Grid("demo", TITLE, "digits", "curves", methods, (configs[0].noise,), (seed,))
-        write_report(
-            Gathered(grid, results, expected=len(results)),
-            out,
-            introduction=f"1,438 handwritten digits, {wrong:.1%} of whose labels are wrong, and 359 with right "
-            "labels to test on. The same network, the same wrong labels; only the loss differs.",
-            command=f"noiseproof demo --rate {rate:g} --seed {seed}"
-            + (f" --epochs {epochs}" if epochs is not None else ""),
-        )
+        _write_page(records, out, repeats + (f" --epochs {epochs}" if epochs is not None else ""))
     except OSError as error:
         fail(f"cannot write the page: {error}")
     typer.echo(f"\nPage: {out}")
 
 
-def _percent(accuracy: float | None) -> str:
-    """An accuracy, or a dash where there were no such labels."""
-    return "–" if accuracy is None else f"{accuracy:.1f}"
+def table(records: "Sequence[RunRecord]") -> str:
+    """What came out, a line a loss."""
+    share = _wrong_share(records)
+    lines = [
+        f"{share:.1%} of the training labels are wrong; accuracies in percent after the last epoch:",
+        "",
+        f"{'loss':9} {'test':>6} {'best (epoch)':>14} {'right labels':>13} {'wrong labels':>13} {'seconds':>8}",
+    ]
+    for record in records:
+        last, result = record.epochs[-1], record.result or {}
+        best = f"{result['best_test_accuracy']:.1f} ({result['best_epoch']})"
+        right, wrong = (percent(last[f"{kind}_accuracy"], 1, without="–") for kind in ("clean", "flipped"))
+        lines.append(
+            f"{record.config['loss']:9} {last['test_accuracy']:6.1f} {best:>14} {right:>13} {wrong:>13} "
+            f"{record.seconds:8.0f}"
+        )
+    return "\n".join(lines)
+
+
+def _write_page(records: "Sequence[RunRecord]", out: Path, repeats: str) -> None:
+    from noiseproof.grids import Grid, Method
+    from noiseproof.report import write_report
+    from noiseproof.results import Gathered, result_of_record
+
+    config, share = records[0].config, _wrong_share(records)
+    methods = tuple(Method(loss, loss) for loss in LOSSES)
+    grid = Grid("demo", TITLE, "digits", "curves", methods, (config["noise"],), (config["seed"],))
+    write_report(
+        Gathered(grid, tuple(result_of_record(record) for record in records), expected=len(records)),
+        out,
+        introduction=f"1,438 handwritten digits, {share:.1%} of whose labels are wrong, and 359 with right labels "
+        "to test on. The same network, the same wrong labels; only the loss differs.",
+        command=repeats,
+    )
+
+
+def _wrong_share(records: "Sequence[RunRecord]") -> float:
+    share: float = records[0].noise["realised_rate"]
+    return share

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from noiseproof.command_line.failures import fail
+from noiseproof.command_line.options import KeptIn
+from noiseproof.command_line.terminal import percent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,9 +43,7 @@ def demo_segmentation(
     epochs: Annotated[int | None, typer.Option(help="Passes over the data.")] = None,
     processes: Annotated[int, typer.Option(help="Losses trained at a time.")] = 2,
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("noiseproof-segmentation.html"),
-    folder: Annotated[
-        Path | None, typer.Option(help="Where runs are kept; else NOISEPROOF_RUNS or runs.")
-    ] = None,
+    folder: KeptIn = None,
 ) -> None:
     """Train three losses on blobs with corrupted masks; about two minutes on two cores."""
     import torch
@@ -104,20 +104,16 @@ def table(records: "Sequence[RunRecord]") -> str:
     ]
     for record in records:
         last, result = record.epochs[-1], record.result or {}
+        right, wrong = (percent(last[f"{kind}_accuracy"], 1, without="–") for kind in ("clean", "flipped"))
         lines.append(
             f"{record.config['loss']:8} {result['test_dice']:7.1f} {result['test_dice_per_image']:10.1f} "
-            f"{_percent(last['clean_accuracy']):>13} {_percent(last['flipped_accuracy']):>13} {record.seconds:8.0f}"
+            f"{right:>13} {wrong:>13} {record.seconds:8.0f}"
         )
     lines += [
         "",
         "The two columns on pixels are shares of the training masks that were learned, right and wrong.",
     ]
     return "\n".join(lines)
-
-
-def _percent(share: float | None) -> str:
-    """A share, or a dash where there were no such pixels."""
-    return "–" if share is None else f"{share:.1f}"
 
 
 def _write_page(grid: "Grid", folder: Path, out: Path, repeats: str) -> None:

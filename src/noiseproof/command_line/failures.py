@@ -5,6 +5,8 @@ import errno
 import os
 import select
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NoReturn
 
 import typer
@@ -16,6 +18,23 @@ def fail(error: Exception | str) -> NoReturn:
         raise error  # click knows what to do
     typer.echo(f"Error: {error}{_advice(error)}", err=True)
     raise typer.Exit(2) from None
+
+
+@contextmanager
+def plain_errors() -> Iterator[None]:
+    """Tell trouble with what the user said, with files, data or records in one line."""
+    try:
+        yield
+    except _expected() as error:
+        fail(error)
+
+
+def _expected() -> tuple[type[Exception], ...]:
+    """Asked for only when something was raised, so that no command waits for these imports otherwise."""
+    from noiseproof.datasets import DataError
+    from noiseproof.training.store import StoreError
+
+    return ValueError, OSError, DataError, StoreError
 
 
 def _advice(error: Exception | str) -> str:

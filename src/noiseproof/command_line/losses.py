@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """``noiseproof losses``: the catalogue as a table, or one loss explained."""
 
-import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from noiseproof.command_line.failures import fail
+from noiseproof.command_line.options import Json
+from noiseproof.command_line.terminal import as_json, open_console
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -32,11 +33,9 @@ EPILOG = """
 
 def losses(
     name: Annotated[str | None, typer.Argument(help="The loss to explain, e.g. anl-ce.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+    json: Json = False,
 ) -> None:
     """List the catalogue of losses, or explain one."""
-    from rich.console import Console
-
     from noiseproof.losses import available, record
 
     try:
@@ -44,15 +43,12 @@ def losses(
         records = [record(each) for each in names]
     except ValueError as error:
         fail(error)
-    console = Console() if sys.stdout.isatty() else Console(width=PIPED_WIDTH)
     if json:
-        import json as json_format
-
-        typer.echo(json_format.dumps([_as_data(each) for each in records], ensure_ascii=False, indent=2))
+        typer.echo(as_json([_as_data(each) for each in records]))
     elif name:
-        _explain(records[0], console)
+        _explain(records[0], open_console(PIPED_WIDTH))
     else:
-        _list(records, console)
+        _list(records, open_console(PIPED_WIDTH))
 
 
 def _list(records: "list[LossRecord]", console: "Console") -> None:

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from noiseproof.command_line.failures import fail
+from noiseproof.command_line.options import KeptIn
 
 PREDICT_EPILOG = """
 [bold]Examples[/bold]
@@ -34,9 +35,7 @@ def predict(
         Path | None,
         typer.Option(help="The CSV to write, else predictions.csv; for masks the folder, else predictions."),
     ] = None,
-    folder: Annotated[
-        Path | None, typer.Option(help="Where runs are kept; else NOISEPROOF_RUNS or runs.")
-    ] = None,
+    folder: KeptIn = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
     workers: Annotated[int, typer.Option(help="Processes that decode pictures.")] = 0,
 ) -> None:
@@ -73,9 +72,7 @@ def export(
     run: Annotated[str, typer.Argument(help="A finished run, or the beginning of its name.")],
     out: Annotated[Path, typer.Option(help="The folder to write to.")],
     form: Annotated[str, typer.Option(help="safetensors, torch-export or onnx.")] = "safetensors",
-    folder: Annotated[
-        Path | None, typer.Option(help="Where runs are kept; else NOISEPROOF_RUNS or runs.")
-    ] = None,
+    folder: KeptIn = None,
 ) -> None:
     """Write a finished run's model for other programs."""
     from noiseproof.training import predict as prediction

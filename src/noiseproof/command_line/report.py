@@ -6,15 +6,9 @@ from typing import Annotated
 
 import typer
 
-from noiseproof.command_line.table import (
-    FromFiles,
-    GridName,
-    OtherPrecision,
-    OtherSettings,
-    RunsFolder,
-    gather_runs,
-    plain_errors,
-)
+from noiseproof.command_line.failures import plain_errors
+from noiseproof.command_line.options import FromFiles, GridName, OtherPrecision, OtherSettings, RunsFolder
+from noiseproof.command_line.table import gather_runs
 
 EPILOG = """
 The page is one file that needs no network. Runs are read from the runs folder (NOISEPROOF_RUNS, or else runs in the

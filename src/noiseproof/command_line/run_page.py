@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from noiseproof.command_line.runs import LEGEND, best, duration, percent, printable, state
+from noiseproof.command_line.runs import LEGEND, best, state
+from noiseproof.command_line.terminal import percent, printable
+from noiseproof.durations import duration
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -1,28 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """``noiseproof runs``: what was trained, with what, and how it ended."""
 
-import json as json_format
-import math
 import shutil
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-from noiseproof.command_line.failures import fail
+from noiseproof.command_line.failures import plain_errors
+from noiseproof.command_line.options import Json, RunsFolder
+from noiseproof.command_line.terminal import as_json, open_console, percent, printable
+from noiseproof.durations import duration
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from noiseproof.results.differences import Difference
     from noiseproof.training.store import RunRecord, Store
-
-PIPED_WIDTH = 200
-"""Columns where there is no terminal to ask: a run is then one line."""
 
 LISTED = 30
 """Runs in the table unless --limit says otherwise."""
@@ -71,12 +64,6 @@ app = typer.Typer(
     epilog=EPILOG,
 )
 
-Folder = Annotated[
-    Path | None,
-    typer.Option("--folder", metavar="FOLDER", help="The runs folder, instead of NOISEPROOF_RUNS."),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
-
 
 @app.callback()
 def runs(
@@ -91,13 +78,13 @@ def runs(
         int | None,
         typer.Option(min=1, help=f"Only so many, the newest. A table has {LISTED} unless you say more."),
     ] = None,
-    folder: Folder = None,
+    folder: RunsFolder = None,
     json: Json = False,
 ) -> None:
     """List what was trained, or show one run: what with, how it went, how it ended."""
     filters = {"dataset": dataset, "loss": loss, "noise": noise, "status": status}
     given = {name: value for name, value in filters.items() if value is not None}
-    with _plain_errors():
+    with plain_errors():
         if context.invoked_subcommand is not None:
             if given or limit is not None:
                 raise ValueError("filters choose among the runs of the list; leave them out to show one run")
@@ -110,20 +97,20 @@ def runs(
 def show(
     context: typer.Context,
     run: Annotated[str, typer.Argument(metavar="RUN", help="A run's name, or the beginning of it.")],
-    folder: Folder = None,
+    folder: RunsFolder = None,
     json: Json = False,
 ) -> None:
     """Show one run; the word show can be left out."""
     # Options may stand before the name too.
     before = context.parent.params if context.parent is not None else {}
-    with _plain_errors(), _store(folder or before.get("folder")) as store:
+    with plain_errors(), _store(folder or before.get("folder")) as store:
         record = store.get(run)
         if json or before.get("json"):
             typer.echo(as_json(_as_data(record, store.folder)))
         else:
             from noiseproof.command_line.run_page import print_page
 
-            print_page(record, store.folder, _console())
+            print_page(record, store.folder, open_console())
 
 
 @app.command()
@@ -131,12 +118,12 @@ def compare(
     context: typer.Context,
     first: Annotated[str, typer.Argument(metavar="A", help="A run's name, or the beginning of it.")],
     second: Annotated[str, typer.Argument(metavar="B", help="Another one's.")],
-    folder: Folder = None,
+    folder: RunsFolder = None,
     json: Json = False,
 ) -> None:
     """Show what differs between two runs: config, environment, outcome."""
     before = context.parent.params if context.parent is not None else {}
-    with _plain_errors(), _store(folder or before.get("folder")) as store:
+    with plain_errors(), _store(folder or before.get("folder")) as store:
         from noiseproof.results.differences import differences
 
         one, other = store.get(first), store.get(second)
@@ -153,14 +140,14 @@ def compare(
 def delete(
     context: typer.Context,
     runs: Annotated[list[str], typer.Argument(metavar="RUN", help="Names, or beginnings of them.")],
-    folder: Folder = None,
+    folder: RunsFolder = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
     """Delete runs: their records, checkpoints and weights."""
     from noiseproof.training.run_lock import RunIsLocked, locked
 
     before = context.parent.params if context.parent is not None else {}
-    with _plain_errors(), _store(folder or before.get("folder")) as store:
+    with plain_errors(), _store(folder or before.get("folder")) as store:
         names = list(dict.fromkeys(store.get(run, epochs=False).id for run in runs))
         if not yes:
             typer.echo("\n".join(printable(name) for name in names))
@@ -200,7 +187,7 @@ def _print_differences(first: "RunRecord", second: "RunRecord", found: "list[Dif
             Text(_value(each.second)),
             _change(each.first, each.second),
         )
-    console = _console()
+    console = open_console()
     console.print(table)
     if not any(each.part == "config" for each in found):
         console.print("The configs are the same.", highlight=False)
@@ -222,26 +209,10 @@ def _change(first: Any, second: Any) -> str:
     return f"{numbers[1] - numbers[0]:+.4g}"
 
 
-@contextmanager
-def _plain_errors() -> Iterator[None]:
-    from noiseproof.training.store import StoreError
-
-    try:
-        yield
-    except (StoreError, ValueError, OSError) as error:
-        fail(error)
-
-
 def _store(folder: Path | None) -> "Store":
     from noiseproof.training.store import Store, default_folder
 
     return Store(default_folder() if folder is None else folder)
-
-
-def _console() -> "Console":
-    from rich.console import Console
-
-    return Console() if sys.stdout.isatty() else Console(width=PIPED_WIDTH)
 
 
 def _list(store: "Store", filters: dict[str, str], limit: int | None, json: bool) -> None:
@@ -310,7 +281,7 @@ def _print_table(records: "list[RunRecord]", folder: Path) -> None:
     from rich.text import Text
 
     rows = [_cells(record, folder) for record in records]
-    console = _console()
+    console = open_console()
     columns = fitting(rows, console.width)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for column in columns:
@@ -367,53 +338,6 @@ def best(record: "RunRecord") -> str:
     if progress.best_accuracy_epoch is None:
         return ""
     return f"{percent(progress.best_accuracy)} ({progress.best_accuracy_epoch + 1})"
-
-
-def percent(value: float | None) -> str:
-    """An accuracy with two decimals, as papers print it."""
-    return "" if value is None else f"{value:.2f}"
-
-
-def duration(seconds: float) -> str:
-    """Seconds as people read them.
-
-    >>> duration(41.25), duration(725), duration(11_100)
-    ('41.2 s', '12 min 05 s', '3 h 05 min')
-    """
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes < 60:
-        return f"{minutes} min {rest:02} s"
-    return f"{minutes // 60} h {minutes % 60:02} min"
-
-
-def printable(text: str) -> str:
-    r"""Text whose control characters are written out: what a config says must not steer the terminal.
-
-    >>> print(printable("red \x1b[31m"))
-    red \x1b[31m
-    """
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
-def as_json(value: Any) -> str:
-    """Strict JSON, in which NaN and the infinities are the texts ``"NaN"``, ``"Infinity"``, ``"-Infinity"``.
-
-    >>> as_json({"loss": float("nan")})
-    '{\\n  "loss": "NaN"\\n}'
-    """
-    return json_format.dumps(_spelled_out(value), ensure_ascii=False, indent=2, allow_nan=False)
-
-
-def _spelled_out(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    if isinstance(value, dict):
-        return {key: _spelled_out(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_spelled_out(each) for each in value]
-    return value
 
 
 def _as_data(record: "RunRecord", folder: Path) -> dict[str, Any]:

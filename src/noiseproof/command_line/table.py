@@ -2,17 +2,23 @@
 """``noiseproof table``: a grid's recorded runs as a table, beside the paper's numbers."""
 
 import shlex
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from noiseproof.command_line.failures import fail
-from noiseproof.command_line.runs import printable
+from noiseproof.command_line.failures import plain_errors
+from noiseproof.command_line.options import (
+    FromFiles,
+    GridName,
+    OtherPrecision,
+    OtherSettings,
+    RunsFolder,
+    read_setting,
+)
+from noiseproof.command_line.terminal import open_console, printable
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -36,9 +42,6 @@ Runs are read from the runs folder (NOISEPROOF_RUNS, or else runs in the current
   noiseproof table my-grid.toml --set epochs=30 --precision float32   runs of bench with the same options
 """
 
-PIPED_WIDTH = 200
-"""Columns where there is no terminal to ask."""
-
 
 class Format(StrEnum):
     """How the table is written."""
@@ -47,33 +50,6 @@ class Format(StrEnum):
     markdown = "markdown"
     csv = "csv"
     latex = "latex"
-
-
-GridName = Annotated[
-    str,
-    typer.Argument(
-        metavar="GRID", help="A grid of the package (noiseproof bench lists them) or a TOML file."
-    ),
-]
-FromFiles = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--from", metavar="FILE", help="A results file instead of the runs folder; with --folder, both."
-    ),
-]
-RunsFolder = Annotated[
-    Path | None,
-    typer.Option("--folder", metavar="FOLDER", help="The runs folder, instead of NOISEPROOF_RUNS."),
-]
-
-OtherSettings = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Runs that bench trained with this setting: epochs=30."),
-]
-OtherPrecision = Annotated[
-    str | None,
-    typer.Option("--precision", help="Runs that bench trained in this one: float32, tf32 or bf16."),
-]
 
 
 def table(
@@ -107,17 +83,6 @@ def table(
             )
 
 
-@contextmanager
-def plain_errors() -> Iterator[None]:
-    """Tell a mistake in one line."""
-    from noiseproof.training.store import StoreError
-
-    try:
-        yield
-    except (StoreError, ValueError, OSError) as error:
-        fail(error)
-
-
 def gather_runs(
     grid: str,
     files: list[Path] | None,
@@ -137,12 +102,11 @@ def gather_runs(
     Raises:
         ValueError: none is recorded there.
     """
-    from noiseproof.command_line.bench import _setting
     from noiseproof.grids import load
     from noiseproof.results import gather
     from noiseproof.training.store import default_folder
 
-    said = dict(_setting(text) for text in settings or ())
+    said = dict(read_setting(text) for text in settings or ())
     loaded = load(grid).narrowed(settings=said | ({} if precision is None else {"precision": precision}))
     if not files and folder is None:
         folder = default_folder()
@@ -181,11 +145,10 @@ def _runs_with_other_settings(grid: "Grid", folder: Path) -> str | None:
 def print_table(made: "ResultTable", with_published: bool = True) -> None:
     """Print a table as wide as the terminal, in several parts where it is too narrow for all columns."""
     from rich import box
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    console = Console() if sys.stdout.isatty() else Console(width=PIPED_WIDTH)
+    console = open_console()
     with_published = with_published and made.has_published
     cells = {key: _cell(cell, with_published) for key, cell in made.cells.items()}
     labels = {method: printable(method) for method in made.methods}

@@ -8,6 +8,7 @@ import typer
 
 from noiseproof.command_line.failures import fail
 
+from noiseproof.command_line.options import KeptIn, Quiet
 if TYPE_CHECKING:
     from noiseproof.training import Config
     from noiseproof.training.store import RunRecord
@@ -104,13 +105,11 @@ def train(
     resume: Annotated[
         str | None, typer.Option(metavar="RUN", help="Go on with a run that was stopped.")
     ] = None,
-    folder: Annotated[
-        Path | None, typer.Option(help="Where runs are kept; else NOISEPROOF_RUNS or runs.")
-    ] = None,
+    folder: KeptIn = None,
     sink: Annotated[
         list[str] | None, typer.Option(help="Also send metrics to tensorboard, mlflow, wandb.")
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the result.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Train a network on labels that may be wrong."""
     given = {
@@ -190,6 +189,7 @@ def _told(record: "RunRecord") -> str:
         "held-out training pictures, whose labels may be wrong too" if result.get("held_out") else "test data"
     )
     if "test_dice" in result:
+    count = result.get("test_samples")  # older records do not have it
         best = result["best_test_dice"]
         score = (
             f"test Dice {result['test_dice']:.2f}% ({result['test_dice_per_image']:.2f}% a picture), mean over the "

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from noiseproof.command_line.failures import fail
+from noiseproof.command_line.options import KeptIn, Quiet
 
 if TYPE_CHECKING:
     from noiseproof.planning.tuning import Search, Trial
@@ -60,13 +61,11 @@ def tune(
     seed: Annotated[int | None, typer.Option(help="Of trials and of the search.")] = None,
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or cuda:N.")] = None,
     workers: Annotated[int | None, typer.Option(help="Processes that decode pictures.")] = None,
-    folder: Annotated[
-        Path | None, typer.Option(help="Where runs are kept; else NOISEPROOF_RUNS or runs.")
-    ] = None,
+    folder: KeptIn = None,
     out: Annotated[
         Path | None, typer.Option(help="Write the best numbers to this TOML file for train.")
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the result.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Search the numbers of a loss, judged by held-out training data whose labels are as wrong as the rest."""
     given: dict[str, Any] = {

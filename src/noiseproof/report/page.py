@@ -10,6 +10,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from noiseproof.durations import duration
 from noiseproof.report.command import options_of
 from noiseproof.report.figures import draw_all
 from noiseproof.report.noise_maps import noise_facts
@@ -140,24 +141,6 @@ def _tiles(
             words = f"cost at {price_per_hour:g} an hour"
             tiles.append((f"{cost(seconds, price_per_hour):,.2f}", words))
     return tiles
-
-
-def duration(seconds: float | None) -> str:
-    """Seconds as people read them.
-
-    >>> duration(41.25), duration(725), duration(11_100), duration(None)
-    ('41 s', '12 min 05 s', '3 h 05 min', '–')
-    """
-    if seconds is None:
-        return "–"
-    if seconds < 10:
-        return f"{seconds:.1f} s"
-    if round(seconds) < 60:
-        return f"{seconds:.0f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes < 60:
-        return f"{minutes} min {rest:02} s"
-    return f"{minutes // 60} h {minutes % 60:02} min"
 
 
 def signed(value: float) -> str:

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options that several commands share, and how the texts that they are given are read."""
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+KeptIn = Annotated[
+    Path | None, typer.Option("--folder", help="Where runs are kept; else NOISEPROOF_RUNS or runs.")
+]
+RunsFolder = Annotated[
+    Path | None,
+    typer.Option("--folder", metavar="FOLDER", help="The runs folder, instead of NOISEPROOF_RUNS."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the result.")]
+
+GridName = Annotated[
+    str,
+    typer.Argument(
+        metavar="GRID", help="A grid of the package (noiseproof bench lists them) or a TOML file."
+    ),
+]
+FromFiles = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--from", metavar="FILE", help="A results file instead of the runs folder; with --folder, both."
+    ),
+]
+OtherSettings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Runs that bench trained with this setting: epochs=30."),
+]
+OtherPrecision = Annotated[
+    str | None,
+    typer.Option("--precision", help="Runs that bench trained in this one: float32, tf32 or bf16."),
+]
+
+
+def read_items(text: str, option: str) -> list[str]:
+    """Names separated by commas.
+
+    >>> read_items("anl-ce, gce", "--methods")
+    ['anl-ce', 'gce']
+    """
+    items = [each.strip() for each in text.split(",") if each.strip()]
+    if not items:
+        raise ValueError(f"{option}: expected names separated by commas, got {text!r}")
+    return items
+
+
+def read_seeds(text: str) -> list[int]:
+    """Seeds and ranges of seeds, each once.
+
+    >>> read_seeds("1,4-6,5")
+    [1, 4, 5, 6]
+    """
+    seeds: list[int] = []
+    for each in read_items(text, "--seeds"):
+        found = re.fullmatch(r"(\d+)(?:-(\d+))?", each)
+        if found is None:
+            raise ValueError(f"--seeds: expected whole numbers such as 1,2,3 or 4-8, got {text!r}")
+        seeds.extend(range(int(found[1]), int(found[2] or found[1]) + 1))
+    if not seeds:
+        raise ValueError(f"--seeds: expected a range that goes up, got {text!r}")
+    return list(dict.fromkeys(seeds))
+
+
+def read_part(text: str) -> tuple[int, int]:
+    """Which part of how many.
+
+    >>> read_part("2/8")
+    (2, 8)
+    """
+    number, _, of = text.partition("/")
+    if not (number.isdecimal() and of.isdecimal() and 1 <= int(number) <= int(of)):
+        raise ValueError(f"--part: expected I/N with 1 <= I <= N, such as 2/8, got {text!r}")
+    return int(number), int(of)
+
+
+def read_setting(text: str) -> tuple[str, Any]:
+    """A field and its value, written as in TOML; a value that is not TOML is a text.
+
+    >>> read_setting("epochs=30"), read_setting("model=cnn8")
+    (('epochs', 30), ('model', 'cnn8'))
+    """
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise ValueError(f"--set: expected KEY=VALUE such as epochs=30, got {text!r}")
+    try:
+        return key.strip(), tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        return key.strip(), value
