@@ -47,7 +47,7 @@ class MarginalEntropy(Term):
             valid = torch.ones_like(log_p[:, 0], dtype=torch.bool)
         p = torch.where(valid.unsqueeze(1), p, 0.0)
         sums = torch.cat([p.transpose(0, 1).flatten(1).sum(1), valid.sum(dtype=p.dtype).view(1)])
-        if self.across_ranks and _several_ranks():
+        if self.across_ranks and several_ranks():
             sums = _SumOverRanks.apply(sums)  # type: ignore[no-untyped-call]
         totals, count = sums[:num_classes], sums[num_classes]
         marginal = (totals / count.clamp(min=1)).clamp(self.p_min, 1 - self.p_min)
@@ -55,7 +55,8 @@ class MarginalEntropy(Term):
         return torch.where(count > 0, penalty, 0.0)
 
 
-def _several_ranks() -> bool:
+def several_ranks() -> bool:
+    """Whether this process trains together with others."""
     return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
 
 

@@ -7,7 +7,9 @@
 ('anl-ce', 60)
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from noiseproof.lazy import names_of
 
 if TYPE_CHECKING:
     from noiseproof.planning.choice import Choice
@@ -30,25 +32,14 @@ __all__ = [
     "rules",
 ]
 
-_HOMES = {
-    "Choice": "choice",
-    "Facts": "facts",
-    "Noise": "facts",
-    "NoiseGuess": "noise_guess",
-    "Plan": "planner",
-    "config_for": "planner",
-    "decide": "deciding",
-    "facts_of": "facts",
-    "noise_of": "noise_guess",
-    "plan": "planner",
-    "rules": "deciding",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Import a name when it is first used: the estimator's numbers must not wait for the training engine."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+# The estimator's numbers must not wait for the training engine.
+__getattr__, __dir__ = names_of(
+    __name__,
+    {
+        "choice": ("Choice",),
+        "deciding": ("decide", "rules"),
+        "facts": ("Facts", "Noise", "facts_of"),
+        "noise_guess": ("NoiseGuess", "noise_of"),
+        "planner": ("Plan", "config_for", "plan"),
+    },
+)

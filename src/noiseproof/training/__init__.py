@@ -6,7 +6,9 @@
 'cifar10-sym-0.8-anl-ce-s1-'
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from noiseproof.lazy import names_of
 
 if TYPE_CHECKING:
     from noiseproof.training.config import Config, recipe_names, resolve
@@ -15,21 +17,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Config", "Interrupted", "NotFiniteError", "recipe_names", "resolve", "train", "train_pack"]
 
-_HOMES = {
-    "Config": "config",
-    "recipe_names": "config",
-    "resolve": "config",
-    "NotFiniteError": "engine",
-    "train": "engine",
-    "train_pack": "engine",
-    "Interrupted": "interruption",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Import a name when it is first used: reading records of runs must not wait for torch."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+# Reading records of runs must not wait for torch.
+__getattr__, __dir__ = names_of(
+    __name__,
+    {
+        "config": ("Config", "recipe_names", "resolve"),
+        "engine": ("NotFiniteError", "train", "train_pack"),
+        "interruption": ("Interrupted",),
+    },
+)

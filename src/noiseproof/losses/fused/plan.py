@@ -12,7 +12,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from noiseproof.losses.calculus import Active, Negative, Normalized, NormalizedNegative, Term, WeightedSum
-from noiseproof.losses.entropy import MarginalEntropy, _several_ranks
+from noiseproof.losses.entropy import MarginalEntropy, several_ranks
 from noiseproof.losses.joint_asymmetric import AMSE
 from noiseproof.losses.labels import PerClass
 from noiseproof.losses.per_class import AEL, AGCE, AUL, CE, FL, GCE, MAE, PHCE, RCE, TCE
@@ -125,7 +125,7 @@ def plan_of(term: Term, num_classes: int) -> Plan | None:
         if weight == 0:
             continue
         if type(leaf) is MarginalEntropy:
-            if leaf.across_ranks and _several_ranks():
+            if leaf.across_ranks and several_ranks():
                 return None
             entropy.append((weight, leaf.p_min))
             continue
