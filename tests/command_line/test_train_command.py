@@ -61,7 +61,8 @@ def test_a_run_from_start_to_result(run):
     assert f"{record.id}: epoch 2/2" in done.output
     last = done.output.strip().splitlines()[-1]
     assert last.startswith(f"{record.id}: test accuracy {record.result['test_accuracy']:.2f}%")
-    assert "on test data" in last
+    tested = f"{record.result['test_samples']} pictures"
+    assert f"on test data ({tested}, so chance alone makes ±" in last
     assert f"noiseproof runs {record.id}" in last
 
 
@@ -140,7 +141,7 @@ def test_the_users_own_pictures_are_planned_and_the_reasons_printed(run, photos)
     assert "loss_parameters = {'beta': 5.0}: 2 classes: published for CIFAR-10 and anl-ce" in lines
     assert any(line.startswith("learning_rate = 0.01: ") for line in lines)
     assert not any(line.startswith(("model =", "epochs =", "image_size =")) for line in lines)
-    assert "held-out training pictures, whose labels may be wrong too" in lines[-1]
+    assert "held-out training pictures, whose labels may be wrong too (2 pictures, so chance" in lines[-1]
     record = only_run()
     assert record.id.startswith("my-photos-given-anl-ce-s1-")
     assert record.config["loss_parameters"] == {"alpha": 1.0, "beta": 5.0}

@@ -137,6 +137,23 @@ def test_a_folder_without_test_pictures_holds_a_tenth_out(photos):
     assert first.test_labels.tolist() == first.test.labels.tolist()
 
 
+def test_a_class_of_few_pictures_is_trained_on_and_one_that_can_spare_some_is_tested(photos):
+    """Over all 56 pictures together the draw would be left to chance."""
+    for seed_of_names in range(3):
+        name = f"few{seed_of_names}"
+        folder = photos(name, classes=tuple("abcdef"), each=9)
+        photos(name, classes=("rare", f"{seed_of_names}"), each=1)
+        loaded = load_data(own(folder), CPU)
+        assert np.bincount(loaded.train.labels, minlength=8).min() == 1
+        tested = {loaded.test.class_names[label] for label in loaded.test.labels}
+        assert tested == set("abcdef")
+
+
+def test_where_no_class_can_spare_a_picture_a_tenth_of_all_is_tested(photos):
+    loaded = load_data(own(photos(classes=tuple("abcdef"), each=4)), CPU)
+    assert (len(loaded.train), len(loaded.test)) == (22, 2)
+
+
 def test_a_folder_with_test_pictures_is_tested_on_them(photos):
     folder = photos(split="train")
     photos(split="test", each=3)
@@ -249,11 +266,11 @@ def test_a_streamed_epoch_may_be_left_and_another_begun(photos, monkeypatch):
     batches.close()
 
 
-@pytest.mark.parametrize(("size", "sizes"), [(8, [8, 8, 8, 8]), (31, [31]), (30, [30, 2]), (100, [32])])
+@pytest.mark.parametrize(("size", "sizes"), [(8, [8, 8, 8, 8]), (32, [32]), (31, [31, 2]), (100, [33])])
 def test_one_sample_left_over_is_left_out(photos, monkeypatch, size, sizes):
     config = own(photos(), batch_size=size)
     for data in (load_data(config, CPU), streamed(monkeypatch, config)):
-        assert len(data.train) == 32
+        assert len(data.train) == 33
         assert [len(rows) for _, _, rows in epoch_of(config, data)] == sizes
         assert Batches(config, data).steps == len(sizes)
 

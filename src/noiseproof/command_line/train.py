@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """``noiseproof train``: one run from the command line, with the paper's recipe or a plan for the user's data."""
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from noiseproof.command_line.failures import fail
-
 from noiseproof.command_line.options import KeptIn, Quiet
+
 if TYPE_CHECKING:
     from noiseproof.training import Config
     from noiseproof.training.store import RunRecord
+
+MANY_TESTED = 400
+"""Test pictures from which on chance makes less than 5 points of accuracy."""
 
 EPILOG = """
 [bold]Examples[/bold]
@@ -185,11 +189,12 @@ def _run(
 def _told(record: "RunRecord") -> str:
     """The result in a line or two."""
     result = record.result or {}
+    count = result.get("test_samples")  # older records do not have it
     on = (
         "held-out training pictures, whose labels may be wrong too" if result.get("held_out") else "test data"
     )
+    tested = [f"{count} pictures"] if count else []
     if "test_dice" in result:
-    count = result.get("test_samples")  # older records do not have it
         best = result["best_test_dice"]
         score = (
             f"test Dice {result['test_dice']:.2f}% ({result['test_dice_per_image']:.2f}% a picture), mean over the "
@@ -198,10 +203,23 @@ def _told(record: "RunRecord") -> str:
     else:
         best = result["best_test_accuracy"]
         score = f"test accuracy {result['test_accuracy']:.2f}% after the last epoch"
+        if count and count < MANY_TESTED:
+            tested.append(f"so chance alone makes ±{_by_chance(result['test_accuracy'], count):.0f} points")
+    on += f" ({', '.join(tested)})" if tested else ""
     return (
         f"{record.id}: {score}, on {on} ({record.seconds:.0f} s); best epoch {result['best_epoch']}: {best:.2f}%. "
         f"More: noiseproof runs {record.id}"
     )
+
+
+def _by_chance(accuracy: float, count: int) -> float:
+    """Half of the 95% interval (Wilson's) of an accuracy in percent that was measured on so many pictures.
+
+    >>> round(_by_chance(50.0, 100)), round(_by_chance(100.0, 1))
+    (10, 40)
+    """
+    share, z = accuracy / 100, 1.96
+    return 100 * z * math.sqrt(share * (1 - share) / count + (z / count / 2) ** 2) / (1 + z * z / count)
 
 
 def _new_config(

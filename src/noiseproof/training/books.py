@@ -159,7 +159,8 @@ class Books:
         run_id = run.config.run_id
         if self.writes:
             (self.folder / run_id).mkdir(parents=True, exist_ok=True)
-            result = result_of(self.store.get(run_id).epochs) | {"held_out": run.data.held_out}
+            result = result_of(self.store.get(run_id).epochs)
+            result |= {"held_out": run.data.held_out, "test_samples": len(run.data.test)}
             with _plain_errors(run_id):
                 models.save_weights(run.tested_model, self.folder / run_id / "weights.safetensors")
                 self._write_description(run)

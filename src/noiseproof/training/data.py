@@ -127,7 +127,7 @@ def load_data(config: Config, device: torch.device) -> TrainingData:
                 f"{config.dataset}: {len(train)} pictures are too few to hold out a tenth of them for testing; "
                 "add pictures, or a folder or rows for the test split"
             ) from None
-        split = datasets.tuning_split(train, share=HELD_OUT_SHARE, seed=DATA_SEED)
+        split = _tenth_of(train)
         train, test = split.apply(train)
         held_out, rows = True, split.train
     if noise.parse_name(config.noise).kind == "real" and train.uncertain is not None:
@@ -161,6 +161,25 @@ def load_data(config: Config, device: torch.device) -> TrainingData:
         has_void,
         rows=None if train is whole else rows,
     )
+
+
+def _tenth_of(train: LabeledData) -> datasets.Split:
+    """Hold a tenth out: of all pictures, or of each class where that would miss one.
+
+    Among few pictures a draw over all of them can take the only pictures of a class, or test none of a class that
+    has some to spare.
+    """
+    of_all, of_each = (
+        datasets.tuning_split(train, share=HELD_OUT_SHARE, seed=DATA_SEED, stratified=stratified)
+        for stratified in (False, True)
+    )
+    if train.masks is not None or len(of_each.validation) == 0:
+        return of_all
+    present = np.unique(train.labels)
+    trained, tested = (np.unique(train.labels[rows]) for rows in (of_all.train, of_all.validation))
+    spared = np.unique(train.labels[of_each.validation])
+    misses_one = len(trained) < len(present) or not np.isin(spared, tested).all()
+    return of_each if misses_one else of_all
 
 
 def load_split(dataset: str, split: str, side: int | None = None) -> LabeledData:
