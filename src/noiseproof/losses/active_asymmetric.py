@@ -24,7 +24,14 @@ def nce_agce(
     q: float = 1.5,
     check_labels: bool | None = None,
 ) -> Tensor:
-    """``α·NCE + β·AGCE``. See :class:`NCEandAGCE`."""
+    """``α·NCE + β·AGCE``. See :class:`NCEandAGCE`.
+
+    Shapes: logits (N, K), (N, K, d1, …) or (K,); target indices without K, or probabilities with it.
+
+    >>> import torch
+    >>> nce_agce(torch.tensor([[2.0, 0.0, 0.0]]), torch.tensor([0]))
+    tensor(2.2879)
+    """
     term = active_passive(Normalized(CE()), Active(AGCE(a, q)), alpha, beta)
     return evaluate(term, logits, target, weight, ignore_index, reduction, check_labels)
 
@@ -73,7 +80,14 @@ def nce_aul(
     q: float = 1.5,
     check_labels: bool | None = None,
 ) -> Tensor:
-    """``α·NCE + β·AUL``. See :class:`NCEandAUL`."""
+    """``α·NCE + β·AUL``. See :class:`NCEandAUL`.
+
+    Shapes: logits (N, K), (N, K, d1, …) or (K,); target indices without K, or probabilities with it.
+
+    >>> import torch
+    >>> nce_aul(torch.tensor([[2.0, 0.0, 0.0]]), torch.tensor([0]))
+    tensor(2.0319)
+    """
     term = active_passive(Normalized(CE()), Active(AUL(a, q)), alpha, beta)
     return evaluate(term, logits, target, weight, ignore_index, reduction, check_labels)
 
@@ -121,7 +135,14 @@ def nce_ael(
     a: float = 5.0,
     check_labels: bool | None = None,
 ) -> Tensor:
-    """``α·NCE + β·AEL``. See :class:`NCEandAEL`."""
+    """``α·NCE + β·AEL``. See :class:`NCEandAEL`.
+
+    Shapes: logits (N, K), (N, K, d1, …) or (K,); target indices without K, or probabilities with it.
+
+    >>> import torch
+    >>> nce_ael(torch.tensor([[2.0, 0.0, 0.0]]), torch.tensor([0]))
+    tensor(3.4682)
+    """
     term = active_passive(Normalized(CE()), Active(AEL(a)), alpha, beta)
     return evaluate(term, logits, target, weight, ignore_index, reduction, check_labels)
 

@@ -22,7 +22,14 @@ def nce_mae(
     beta: float = 1.0,
     check_labels: bool | None = None,
 ) -> Tensor:
-    """``α·NCE + β·MAE``. See :class:`NCEandMAE`."""
+    """``α·NCE + β·MAE``. See :class:`NCEandMAE`.
+
+    Shapes: logits (N, K), (N, K, d1, …) or (K,); target indices without K, or probabilities with it.
+
+    >>> import torch
+    >>> nce_mae(torch.tensor([[2.0, 0.0, 0.0]]), torch.tensor([0]))
+    tensor(0.2638)
+    """
     term = active_passive(Normalized(CE()), Active(MAE()), alpha, beta)
     return evaluate(term, logits, target, weight, ignore_index, reduction, check_labels)
 
@@ -66,7 +73,14 @@ def nce_rce(
     label_floor: float = LABEL_FLOOR,
     check_labels: bool | None = None,
 ) -> Tensor:
-    """``α·NCE + β·RCE``. See :class:`NCEandRCE`."""
+    """``α·NCE + β·RCE``. See :class:`NCEandRCE`.
+
+    Shapes: logits (N, K), (N, K, d1, …) or (K,); target indices without K, or probabilities with it.
+
+    >>> import torch
+    >>> nce_rce(torch.tensor([[2.0, 0.0, 0.0]]), torch.tensor([0]))
+    tensor(2.0127)
+    """
     term = active_passive(Normalized(CE()), Active(RCE(label_floor)), alpha, beta)
     return evaluate(term, logits, target, weight, ignore_index, reduction, check_labels)
 
@@ -114,7 +128,14 @@ def nfl_mae(
     detach_modulator: bool = True,
     check_labels: bool | None = None,
 ) -> Tensor:
-    """``α·NFL + β·MAE``. See :class:`NFLandMAE`."""
+    """``α·NFL + β·MAE``. See :class:`NFLandMAE`.
+
+    Shapes: logits (N, K), (N, K, d1, …) or (K,); target indices without K, or probabilities with it.
+
+    >>> import torch
+    >>> nfl_mae(torch.tensor([[2.0, 0.0, 0.0]]), torch.tensor([0]))
+    tensor(0.2385)
+    """
     term = active_passive(Normalized(FL(gamma, detach_modulator)), Active(MAE()), alpha, beta)
     return evaluate(term, logits, target, weight, ignore_index, reduction, check_labels)
 
@@ -167,7 +188,14 @@ def nfl_rce(
     label_floor: float = LABEL_FLOOR,
     check_labels: bool | None = None,
 ) -> Tensor:
-    """``α·NFL + β·RCE``. See :class:`NFLandRCE`."""
+    """``α·NFL + β·RCE``. See :class:`NFLandRCE`.
+
+    Shapes: logits (N, K), (N, K, d1, …) or (K,); target indices without K, or probabilities with it.
+
+    >>> import torch
+    >>> nfl_rce(torch.tensor([[2.0, 0.0, 0.0]]), torch.tensor([0]))
+    tensor(1.9874)
+    """
     term = active_passive(Normalized(FL(gamma, detach_modulator)), Active(RCE(label_floor)), alpha, beta)
     return evaluate(term, logits, target, weight, ignore_index, reduction, check_labels)
 

@@ -25,7 +25,14 @@ def anl_cross_entropy(
     p_min: float = P_MIN,
     check_labels: bool | None = None,
 ) -> Tensor:
-    """``α·NCE + β·NNCE``. See :class:`ANLCrossEntropy`."""
+    """``α·NCE + β·NNCE``. See :class:`ANLCrossEntropy`.
+
+    Shapes: logits (N, K), (N, K, d1, …) or (K,); target indices without K, or probabilities with it.
+
+    >>> import torch
+    >>> anl_cross_entropy(torch.tensor([[2.0, 0.0, 0.0]]), torch.tensor([0]))
+    tensor(3.4344)
+    """
     term = anl(CE(), alpha, beta, p_min)
     return evaluate(term, logits, target, weight, ignore_index, reduction, check_labels)
 
@@ -76,7 +83,14 @@ def anl_focal(
     p_min: float = P_MIN,
     check_labels: bool | None = None,
 ) -> Tensor:
-    """``α·NFL + β·NNFL``. See :class:`ANLFocal`."""
+    """``α·NFL + β·NNFL``. See :class:`ANLFocal`.
+
+    Shapes: logits (N, K), (N, K, d1, …) or (K,); target indices without K, or probabilities with it.
+
+    >>> import torch
+    >>> anl_focal(torch.tensor([[2.0, 0.0, 0.0]]), torch.tensor([0]))
+    tensor(3.3086)
+    """
     term = anl(FL(gamma, detach_modulator), alpha, beta, p_min)
     return evaluate(term, logits, target, weight, ignore_index, reduction, check_labels)
 
@@ -136,7 +150,14 @@ def anl_cross_entropy_with_entropy(
     across_ranks: bool = True,
     check_labels: bool | None = None,
 ) -> Tensor:
-    """``α·NCE + β·NNCE + λ·(log K + Σ_k π_k log π_k)``. See :class:`ANLCrossEntropyWithEntropy`."""
+    """``α·NCE + β·NNCE + λ·(log K + Σ_k π_k log π_k)``. See :class:`ANLCrossEntropyWithEntropy`.
+
+    Shapes: logits (N, K), (N, K, d1, …) or (K,); target indices without K, or probabilities with it.
+
+    >>> import torch
+    >>> anl_cross_entropy_with_entropy(torch.tensor([[2.0, 0.0, 0.0]]), torch.tensor([0]))
+    tensor(4.3005)
+    """
     term = _anl_with_entropy(alpha, beta, entropy_weight, p_min, across_ranks)
     return evaluate(term, logits, target, weight, ignore_index, reduction, check_labels)
 

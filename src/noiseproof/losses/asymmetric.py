@@ -22,7 +22,14 @@ def asymmetric_generalized_cross_entropy(
     q: float = 1.5,
     check_labels: bool | None = None,
 ) -> Tensor:
-    """``((a+1)^q − (a+p_y)^q) / q``. See :class:`AsymmetricGeneralizedCrossEntropy`."""
+    """``((a+1)^q − (a+p_y)^q) / q``. See :class:`AsymmetricGeneralizedCrossEntropy`.
+
+    Shapes: logits (N, K), (N, K, d1, …) or (K,); target indices without K, or probabilities with it.
+
+    >>> import torch
+    >>> asymmetric_generalized_cross_entropy(torch.tensor([[2.0, 0.0, 0.0]]), torch.tensor([0]))
+    tensor(0.5593)
+    """
     term = Active(AGCE(a, q))
     return evaluate(term, logits, target, weight, ignore_index, reduction, check_labels)
 
@@ -65,7 +72,14 @@ def asymmetric_unhinged(
     q: float = 1.5,
     check_labels: bool | None = None,
 ) -> Tensor:
-    """``((a−p_y)^q − (a−1)^q) / q``. See :class:`AsymmetricUnhinged`."""
+    """``((a−p_y)^q − (a−1)^q) / q``. See :class:`AsymmetricUnhinged`.
+
+    Shapes: logits (N, K), (N, K, d1, …) or (K,); target indices without K, or probabilities with it.
+
+    >>> import torch
+    >>> asymmetric_unhinged(torch.tensor([[2.0, 0.0, 0.0]]), torch.tensor([0]))
+    tensor(0.4953)
+    """
     term = Active(AUL(a, q))
     return evaluate(term, logits, target, weight, ignore_index, reduction, check_labels)
 
@@ -107,7 +121,14 @@ def asymmetric_exponential(
     a: float = 5.0,
     check_labels: bool | None = None,
 ) -> Tensor:
-    """``exp(−p_y/a)``. See :class:`AsymmetricExponential`."""
+    """``exp(−p_y/a)``. See :class:`AsymmetricExponential`.
+
+    Shapes: logits (N, K), (N, K, d1, …) or (K,); target indices without K, or probabilities with it.
+
+    >>> import torch
+    >>> asymmetric_exponential(torch.tensor([[2.0, 0.0, 0.0]]), torch.tensor([0]))
+    tensor(0.8544)
+    """
     term = Active(AEL(a))
     return evaluate(term, logits, target, weight, ignore_index, reduction, check_labels)
 

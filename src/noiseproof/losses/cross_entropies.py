@@ -20,7 +20,14 @@ def cross_entropy(
     *,
     check_labels: bool | None = None,
 ) -> Tensor:
-    """``−log p_y``, torch's cross-entropy. See :class:`CrossEntropy`."""
+    """``−log p_y``, torch's cross-entropy. See :class:`CrossEntropy`.
+
+    Shapes: logits (N, K), (N, K, d1, …) or (K,); target indices without K, or probabilities with it.
+
+    >>> import torch
+    >>> cross_entropy(torch.tensor([[2.0, 0.0, 0.0]]), torch.tensor([0]))
+    tensor(0.2395)
+    """
     return evaluate(Active(CE()), logits, target, weight, ignore_index, reduction, check_labels)
 
 
@@ -53,7 +60,14 @@ def generalized_cross_entropy(
     p_min: float = P_MIN,
     check_labels: bool | None = None,
 ) -> Tensor:
-    """``(1 − p_y^q) / q``. See :class:`GeneralizedCrossEntropy`."""
+    """``(1 − p_y^q) / q``. See :class:`GeneralizedCrossEntropy`.
+
+    Shapes: logits (N, K), (N, K, d1, …) or (K,); target indices without K, or probabilities with it.
+
+    >>> import torch
+    >>> generalized_cross_entropy(torch.tensor([[2.0, 0.0, 0.0]]), torch.tensor([0]))
+    tensor(0.2205)
+    """
     return evaluate(Active(GCE(q, p_min)), logits, target, weight, ignore_index, reduction, check_labels)
 
 
@@ -96,7 +110,14 @@ def symmetric_cross_entropy(
     label_floor: float = LABEL_FLOOR,
     check_labels: bool | None = None,
 ) -> Tensor:
-    """``α·CE + β·RCE``. See :class:`SymmetricCrossEntropy`."""
+    """``α·CE + β·RCE``. See :class:`SymmetricCrossEntropy`.
+
+    Shapes: logits (N, K), (N, K, d1, …) or (K,); target indices without K, or probabilities with it.
+
+    >>> import torch
+    >>> symmetric_cross_entropy(torch.tensor([[2.0, 0.0, 0.0]]), torch.tensor([0]))
+    tensor(1.9859)
+    """
     term = _sce(alpha, beta, label_floor)
     return evaluate(term, logits, target, weight, ignore_index, reduction, check_labels)
 
@@ -141,7 +162,14 @@ def partially_huberised_cross_entropy(
     tau: float = 2.0,
     check_labels: bool | None = None,
 ) -> Tensor:
-    """``−log p_y`` above 1/τ, its tangent below. See :class:`PartiallyHuberisedCrossEntropy`."""
+    """``−log p_y`` above 1/τ, its tangent below. See :class:`PartiallyHuberisedCrossEntropy`.
+
+    Shapes: logits (N, K), (N, K, d1, …) or (K,); target indices without K, or probabilities with it.
+
+    >>> import torch
+    >>> partially_huberised_cross_entropy(torch.tensor([[2.0, 0.0, 0.0]]), torch.tensor([0]))
+    tensor(0.2395)
+    """
     return evaluate(Active(PHCE(tau)), logits, target, weight, ignore_index, reduction, check_labels)
 
 
@@ -176,7 +204,14 @@ def taylor_cross_entropy(
     t: int = 2,
     check_labels: bool | None = None,
 ) -> Tensor:
-    """``Σ_{i=1..t} (1 − p_y)^i / i``. See :class:`TaylorCrossEntropy`."""
+    """``Σ_{i=1..t} (1 − p_y)^i / i``. See :class:`TaylorCrossEntropy`.
+
+    Shapes: logits (N, K), (N, K, d1, …) or (K,); target indices without K, or probabilities with it.
+
+    >>> import torch
+    >>> taylor_cross_entropy(torch.tensor([[2.0, 0.0, 0.0]]), torch.tensor([0]))
+    tensor(0.2357)
+    """
     return evaluate(Active(TCE(t)), logits, target, weight, ignore_index, reduction, check_labels)
 
 

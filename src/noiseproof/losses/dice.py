@@ -34,7 +34,14 @@ def soft_dice(
     pooled: bool = False,
     check_labels: bool | None = None,
 ) -> Tensor:
-    """``1 − (2Σpq + s)/(Σp + Σq + s)``, mean over classes. See :class:`SoftDice`."""
+    """``1 − (2Σpq + s)/(Σp + Σq + s)``, mean over classes. See :class:`SoftDice`.
+
+    Shapes: logits (N, K, d1, …); target indices (N, d1, …) or probabilities of the logits' shape.
+
+    >>> import torch
+    >>> soft_dice(torch.zeros(1, 2, 4, 4), torch.ones(1, 4, 4, dtype=torch.long))
+    tensor(0.3333)
+    """
     checks.reduction(reduction)
     shares = read_shares(logits, target, ignore_index, check_labels, background=background)
     p, q = shares.predicted, shares.given
@@ -164,7 +171,14 @@ def cross_entropy_dice(
     pooled: bool = False,
     check_labels: bool | None = None,
 ) -> Tensor:
-    """``α·CE + β·Dice``. See :class:`CrossEntropyAndDice`."""
+    """``α·CE + β·Dice``. See :class:`CrossEntropyAndDice`.
+
+    Shapes: logits (N, K, d1, …); target indices (N, d1, …) or probabilities of the logits' shape.
+
+    >>> import torch
+    >>> cross_entropy_dice(torch.zeros(1, 2, 4, 4), torch.ones(1, 4, 4, dtype=torch.long))
+    tensor(1.0265)
+    """
     return pixels_and_dice(
         Active(CE()),
         logits,

@@ -61,7 +61,14 @@ def epsilon_softmax_cross_entropy_mae(
     p_floor: float = P_FLOOR,
     check_labels: bool | None = None,
 ) -> Tensor:
-    """``α·CE(p') + β·2(1 − p_y)``. See :class:`EpsilonSoftmaxCrossEntropyAndMAE`."""
+    """``α·CE(p') + β·2(1 − p_y)``. See :class:`EpsilonSoftmaxCrossEntropyAndMAE`.
+
+    Shapes: logits (N, K), (N, K, d1, …) or (K,); target indices without K, or probabilities with it.
+
+    >>> import torch
+    >>> epsilon_softmax_cross_entropy_mae(torch.tensor([[2.0, 0.0, 0.0]]), torch.tensor([0]))
+    tensor(2.1301)
+    """
     term = _with_mae(CE(), alpha, beta, m, p_floor)
     return evaluate(term, logits, target, weight, ignore_index, reduction, check_labels)
 
@@ -113,7 +120,14 @@ def epsilon_softmax_focal_mae(
     p_floor: float = P_FLOOR,
     check_labels: bool | None = None,
 ) -> Tensor:
-    """``α·FL(p') + β·2(1 − p_y)``. See :class:`EpsilonSoftmaxFocalAndMAE`."""
+    """``α·FL(p') + β·2(1 − p_y)``. See :class:`EpsilonSoftmaxFocalAndMAE`.
+
+    Shapes: logits (N, K), (N, K, d1, …) or (K,); target indices without K, or probabilities with it.
+
+    >>> import torch
+    >>> epsilon_softmax_focal_mae(torch.tensor([[2.0, 0.0, 0.0]]), torch.tensor([0]))
+    tensor(2.1301)
+    """
     term = _with_mae(FL(gamma, detach_modulator), alpha, beta, m, p_floor)
     return evaluate(term, logits, target, weight, ignore_index, reduction, check_labels)
 

@@ -22,7 +22,14 @@ def focal(
     detach_modulator: bool = True,
     check_labels: bool | None = None,
 ) -> Tensor:
-    """``−(1 − p_y)^γ log p_y``. See :class:`Focal`."""
+    """``−(1 − p_y)^γ log p_y``. See :class:`Focal`.
+
+    Shapes: logits (N, K), (N, K, d1, …) or (K,); target indices without K, or probabilities with it.
+
+    >>> import torch
+    >>> focal(torch.tensor([[2.0, 0.0, 0.0]]), torch.tensor([0]))
+    tensor(0.1106)
+    """
     term = Active(FL(gamma, detach_modulator))
     return evaluate(term, logits, target, weight, ignore_index, reduction, check_labels)
 

@@ -43,7 +43,14 @@ def jal_cross_entropy(
     a: float = 30.0,
     check_labels: bool | None = None,
 ) -> Tensor:
-    """``α·NCE + β·AMSE``. See :class:`JALCrossEntropy`."""
+    """``α·NCE + β·AMSE``. See :class:`JALCrossEntropy`.
+
+    Shapes: logits (N, K), (N, K, d1, …) or (K,); target indices without K, or probabilities with it.
+
+    >>> import torch
+    >>> jal_cross_entropy(torch.tensor([[2.0, 0.0, 0.0]]), torch.tensor([0]))
+    tensor(284.5250)
+    """
     term = active_passive(Normalized(CE()), AMSE(a), alpha, beta)
     return evaluate(term, logits, target, weight, ignore_index, reduction, check_labels)
 
@@ -87,7 +94,14 @@ def jal_focal(
     detach_modulator: bool = True,
     check_labels: bool | None = None,
 ) -> Tensor:
-    """``α·NFL + β·AMSE``. See :class:`JALFocal`."""
+    """``α·NFL + β·AMSE``. See :class:`JALFocal`.
+
+    Shapes: logits (N, K), (N, K, d1, …) or (K,); target indices without K, or probabilities with it.
+
+    >>> import torch
+    >>> jal_focal(torch.tensor([[2.0, 0.0, 0.0]]), torch.tensor([0]))
+    tensor(284.4997)
+    """
     term = active_passive(Normalized(FL(gamma, detach_modulator)), AMSE(a), alpha, beta)
     return evaluate(term, logits, target, weight, ignore_index, reduction, check_labels)
 

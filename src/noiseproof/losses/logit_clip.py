@@ -50,7 +50,14 @@ def logit_clipped_cross_entropy(
     published: bool = False,
     check_labels: bool | None = None,
 ) -> Tensor:
-    """``CE`` of ``z·min(1, bound/‖z‖)``. See :class:`LogitClippedCrossEntropy`."""
+    """``CE`` of ``z·min(1, bound/‖z‖)``. See :class:`LogitClippedCrossEntropy`.
+
+    Shapes: logits (N, K), (N, K, d1, …) or (K,); target indices without K, or probabilities with it.
+
+    >>> import torch
+    >>> logit_clipped_cross_entropy(torch.tensor([[2.0, 0.0, 0.0]]), torch.tensor([0]))
+    tensor(0.5514)
+    """
     clipped = clip_logits(logits, bound, published=published)
     return evaluate(Active(CE()), clipped, target, weight, ignore_index, reduction, check_labels)
 

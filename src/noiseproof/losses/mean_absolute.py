@@ -24,7 +24,14 @@ def mean_absolute_error(
     scale: float = 1.0,
     check_labels: bool | None = None,
 ) -> Tensor:
-    """``scale·(1 − p_y)``. See :class:`MeanAbsoluteError`."""
+    """``scale·(1 − p_y)``. See :class:`MeanAbsoluteError`.
+
+    Shapes: logits (N, K), (N, K, d1, …) or (K,); target indices without K, or probabilities with it.
+
+    >>> import torch
+    >>> mean_absolute_error(torch.tensor([[2.0, 0.0, 0.0]]), torch.tensor([0]))
+    tensor(0.2130)
+    """
     return evaluate(Active(MAE(scale)), logits, target, weight, ignore_index, reduction, check_labels)
 
 
@@ -59,7 +66,14 @@ def reverse_cross_entropy(
     label_floor: float = LABEL_FLOOR,
     check_labels: bool | None = None,
 ) -> Tensor:
-    """``−Σ_k p_k log q_k`` with ``q ≥ label_floor``. See :class:`ReverseCrossEntropy`."""
+    """``−Σ_k p_k log q_k`` with ``q ≥ label_floor``. See :class:`ReverseCrossEntropy`.
+
+    Shapes: logits (N, K), (N, K, d1, …) or (K,); target indices without K, or probabilities with it.
+
+    >>> import torch
+    >>> reverse_cross_entropy(torch.tensor([[2.0, 0.0, 0.0]]), torch.tensor([0]))
+    tensor(1.9619)
+    """
     return evaluate(Active(RCE(label_floor)), logits, target, weight, ignore_index, reduction, check_labels)
 
 
@@ -95,7 +109,14 @@ def normalized_mean_absolute_error(
     *,
     check_labels: bool | None = None,
 ) -> Tensor:
-    """``(1 − p_y) / (K − 1)``. See :class:`NormalizedMeanAbsoluteError`."""
+    """``(1 − p_y) / (K − 1)``. See :class:`NormalizedMeanAbsoluteError`.
+
+    Shapes: logits (N, K), (N, K, d1, …) or (K,); target indices without K, or probabilities with it.
+
+    >>> import torch
+    >>> normalized_mean_absolute_error(torch.tensor([[2.0, 0.0, 0.0]]), torch.tensor([0]))
+    tensor(0.1065)
+    """
     return evaluate(Normalized(MAE()), logits, target, weight, ignore_index, reduction, check_labels)
 
 
@@ -127,7 +148,14 @@ def normalized_reverse_cross_entropy(
     label_floor: float = LABEL_FLOOR,
     check_labels: bool | None = None,
 ) -> Tensor:
-    """``RCE(y) / Σ_k RCE(k)``. See :class:`NormalizedReverseCrossEntropy`."""
+    """``RCE(y) / Σ_k RCE(k)``. See :class:`NormalizedReverseCrossEntropy`.
+
+    Shapes: logits (N, K), (N, K, d1, …) or (K,); target indices without K, or probabilities with it.
+
+    >>> import torch
+    >>> normalized_reverse_cross_entropy(torch.tensor([[2.0, 0.0, 0.0]]), torch.tensor([0]))
+    tensor(0.1065)
+    """
     term = Normalized(RCE(label_floor))
     return evaluate(term, logits, target, weight, ignore_index, reduction, check_labels)
 

@@ -21,7 +21,14 @@ def negative_cross_entropy(
     p_min: float = P_MIN,
     check_labels: bool | None = None,
 ) -> Tensor:
-    """``Σ_{k≠y} (A + log p_k)``. See :class:`NegativeCrossEntropy`."""
+    """``Σ_{k≠y} (A + log p_k)``. See :class:`NegativeCrossEntropy`.
+
+    Shapes: logits (N, K), (N, K, d1, …) or (K,); target indices without K, or probabilities with it.
+
+    >>> import torch
+    >>> negative_cross_entropy(torch.tensor([[2.0, 0.0, 0.0]]), torch.tensor([0]))
+    tensor(27.7571)
+    """
     term = Negative(CE(), p_min)
     return evaluate(term, logits, target, weight, ignore_index, reduction, check_labels)
 
@@ -64,7 +71,14 @@ def negative_focal(
     p_min: float = P_MIN,
     check_labels: bool | None = None,
 ) -> Tensor:
-    """``Σ_{k≠y} (A − FL(k))``. See :class:`NegativeFocal`."""
+    """``Σ_{k≠y} (A − FL(k))``. See :class:`NegativeFocal`.
+
+    Shapes: logits (N, K), (N, K, d1, …) or (K,); target indices without K, or probabilities with it.
+
+    >>> import torch
+    >>> negative_focal(torch.tensor([[2.0, 0.0, 0.0]]), torch.tensor([0]))
+    tensor(28.0023)
+    """
     term = Negative(FL(gamma, detach_modulator), p_min)
     return evaluate(term, logits, target, weight, ignore_index, reduction, check_labels)
 
@@ -109,7 +123,14 @@ def normalized_negative_cross_entropy(
     p_min: float = P_MIN,
     check_labels: bool | None = None,
 ) -> Tensor:
-    """``1 − (A + log p_y) / Σ_k (A + log p_k)``. See :class:`NormalizedNegativeCrossEntropy`."""
+    """``1 − (A + log p_y) / Σ_k (A + log p_k)``. See :class:`NormalizedNegativeCrossEntropy`.
+
+    Shapes: logits (N, K), (N, K, d1, …) or (K,); target indices without K, or probabilities with it.
+
+    >>> import torch
+    >>> normalized_negative_cross_entropy(torch.tensor([[2.0, 0.0, 0.0]]), torch.tensor([0]))
+    tensor(0.6361)
+    """
     term = NormalizedNegative(CE(), p_min)
     return evaluate(term, logits, target, weight, ignore_index, reduction, check_labels)
 
@@ -155,7 +176,14 @@ def normalized_negative_focal(
     p_min: float = P_MIN,
     check_labels: bool | None = None,
 ) -> Tensor:
-    """``1 − (A − FL(y)) / Σ_k (A − FL(k))``. See :class:`NormalizedNegativeFocal`."""
+    """``1 − (A − FL(y)) / Σ_k (A − FL(k))``. See :class:`NormalizedNegativeFocal`.
+
+    Shapes: logits (N, K), (N, K, d1, …) or (K,); target indices without K, or probabilities with it.
+
+    >>> import torch
+    >>> normalized_negative_focal(torch.tensor([[2.0, 0.0, 0.0]]), torch.tensor([0]))
+    tensor(0.6363)
+    """
     term = NormalizedNegative(FL(gamma, detach_modulator), p_min)
     return evaluate(term, logits, target, weight, ignore_index, reduction, check_labels)
 

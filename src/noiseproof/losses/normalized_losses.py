@@ -20,7 +20,14 @@ def normalized_cross_entropy(
     *,
     check_labels: bool | None = None,
 ) -> Tensor:
-    """``log p_y / Σ_k log p_k``. See :class:`NormalizedCrossEntropy`."""
+    """``log p_y / Σ_k log p_k``. See :class:`NormalizedCrossEntropy`.
+
+    Shapes: logits (N, K), (N, K, d1, …) or (K,); target indices without K, or probabilities with it.
+
+    >>> import torch
+    >>> normalized_cross_entropy(torch.tensor([[2.0, 0.0, 0.0]]), torch.tensor([0]))
+    tensor(0.0508)
+    """
     term = Normalized(CE())
     return evaluate(term, logits, target, weight, ignore_index, reduction, check_labels)
 
@@ -57,7 +64,14 @@ def normalized_focal(
     detach_modulator: bool = True,
     check_labels: bool | None = None,
 ) -> Tensor:
-    """``FL(y) / Σ_k FL(k)``. See :class:`NormalizedFocal`."""
+    """``FL(y) / Σ_k FL(k)``. See :class:`NormalizedFocal`.
+
+    Shapes: logits (N, K), (N, K, d1, …) or (K,); target indices without K, or probabilities with it.
+
+    >>> import torch
+    >>> normalized_focal(torch.tensor([[2.0, 0.0, 0.0]]), torch.tensor([0]))
+    tensor(0.0254)
+    """
     term = Normalized(FL(gamma, detach_modulator))
     return evaluate(term, logits, target, weight, ignore_index, reduction, check_labels)
 

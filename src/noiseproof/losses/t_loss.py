@@ -34,7 +34,14 @@ def t_loss(
     published: bool = False,
     check_labels: bool | None = None,
 ) -> Tensor:
-    """Negative log-likelihood of a Student-t over the errors of each image. See :class:`TLoss`."""
+    """Negative log-likelihood of a Student-t over the errors of each image. See :class:`TLoss`.
+
+    Shapes: logits (N, K, d1, …); target indices (N, d1, …) or probabilities of the logits' shape.
+
+    >>> import torch
+    >>> t_loss(torch.zeros(1, 2, 4, 4), torch.ones(1, 4, 4, dtype=torch.long))
+    tensor(14.1292)
+    """
     checks.reduction(reduction)
     _refuse_weight(weight)
     shares = read_shares(logits, target, ignore_index, check_labels, background=background)
