@@ -214,6 +214,8 @@ def test_a_mistake_is_one_line_and_leaves_nothing(run, arguments, message):
     [("timm", ("--model", "timm:resnet18")), ("tensorboard", ("--sink", "tensorboard"))],
 )
 def test_a_package_that_is_missing_is_one_line_too(run, monkeypatch, package, arguments):
+    for name in [name for name in sys.modules if package in name.split(".")]:
+        monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, package, None)
     done = run("digits", *arguments)
     assert done.exit_code == 2
