@@ -19,27 +19,17 @@ from typing import Any
 
 from noiseproof.datasets import registry
 from noiseproof.datasets.identity import OWN, identity_of, identity_of_file
-from noiseproof.losses import checks, create, published_recipe, record
+from noiseproof.losses import checks, published_recipe, record
 from noiseproof.losses.recipes import RECIPE_NAMES
 from noiseproof.noise import parse_name, short_name
 from noiseproof.noise.names import FILE
+from noiseproof.training import config_checks
+from noiseproof.training.config_checks import DEEPEST_NESTING, nesting
 
-OPTIMIZERS = ("sgd", "adam", "adamw")
-SCHEDULES = ("constant", "cosine", "exponential", "step", "milestones")
-PRECISIONS = ("float32", "tf32", "bf16")
 PUBLISHED_NOISE_SEED = 0
 """Instance-dependent noise was published as one realisation, whatever the run's seed."""
 
-MOST = {"epochs": 1_000_000, "batch_size": 10_000_000, "image_size": 10_000, "schedule_every": 1_000_000}
-"""Beyond these a number is taken for a slip: the run would never end, or no memory would hold it."""
-
 MOST_RECIPE_BYTES = 1 << 20
-DEEPEST_NESTING = 16
-"""Of tables and lists in a recipe."""
-
-LARGEST_SEED = 2**32 - 1
-"""What NumPy's frozen generators, which draw noise and splits, can be seeded with."""
-
 MOST_FILE_BYTES = 24
 """Of the name of a file with noise, in the name of a run."""
 
@@ -133,76 +123,14 @@ class Config:
     inputs: str | None = None
 
     def __post_init__(self) -> None:
-        self._check_kinds()
+        config_checks.check_kinds(self)
         object.__setattr__(self, "loss", record(self.loss).name)
         object.__setattr__(self, "noise", str(parse_name(self.noise)))
         object.__setattr__(self, "schedule_milestones", tuple(self.schedule_milestones))
-        for name, allowed in (("optimizer", OPTIMIZERS), ("schedule", SCHEDULES), ("precision", PRECISIONS)):
-            if getattr(self, name) not in allowed:
-                raise ValueError(checks.unknown(name, getattr(self, name), allowed))
-        if self.augment not in (None, "none"):
-            raise ValueError(checks.unknown("augment", self.augment, ("none",)))
-        for name in ("epochs", "batch_size", "evaluate_every", "schedule_every"):
-            checks.positive_integer(name, getattr(self, name))
-        for name in ("train_size", "image_size"):
-            if getattr(self, name) is not None:
-                checks.positive_integer(name, getattr(self, name))
-        for name, largest in MOST.items():
-            if (getattr(self, name) or 0) > largest:
-                raise ValueError(
-                    f"{name}: expected at most {largest}, got {checks.shown(getattr(self, name))}"
-                )
-        for name, most in (("seed", LARGEST_SEED), ("noise_seed", LARGEST_SEED), ("workers", 1024)):
-            value = getattr(self, name)
-            if not (name == "noise_seed" and value is None) and not _is_integer_within(value, most):
-                raise ValueError(f"{name}: expected an integer from 0 to {most}, got {checks.shown(value)}")
-        checks.above("learning_rate", self.learning_rate, 0)
-        for name in ("momentum", "weight_decay", "l1", "jacobian", "clip_norm", "ema", "schedule_factor"):
-            checks.non_negative(name, getattr(self, name))
+        config_checks.check_values(self)
         self._write_numbers_one_way()
-        parameters: dict[str, Any] = dict(self.loss_parameters)
-        for key in parameters:
-            if key in ("name", "recipe", "noise"):
-                raise TypeError(checks.unknown("loss_parameters", key, record(self.loss).defaults))
-        create(self.loss, **parameters)  # the loss itself knows what it takes
-        if type(parameters.get("ignore_index", 0)) is not int:
-            raise TypeError(
-                f"ignore_index: expected an integer, got {checks.shown(parameters['ignore_index'])}"
-            )
-        if not 0 <= self.ema < 1:
-            raise ValueError(f"ema: expected a decay in [0, 1), got {self.ema!r}")
-        if any(not 0 < share < 1 for share in self.schedule_milestones):
-            raise ValueError(
-                f"schedule_milestones: expected shares of all epochs between 0 and 1, such as [0.5, 0.75], got "
-                f"{list(self.schedule_milestones)}"
-            )
-        self._check_schedule()
-
-    def _check_kinds(self) -> None:
-        """Refuse a field of another kind than stated: files and flags may put anything anywhere."""
-        for each in fields(self):
-            value = getattr(self, each.name)
-            kind, words = _KINDS.get(str(each.type), (object, ""))
-            if not isinstance(value, kind):
-                raise TypeError(
-                    f"{each.name}: expected {words}, got {checks.shown(value)} of type {type(value).__name__}"
-                )
-        for share in self.schedule_milestones:
-            checks.number("schedule_milestones", share)
-        if nesting(self.model_options) > DEEPEST_NESTING:
-            raise ValueError(f"model_options: expected at most {DEEPEST_NESTING} levels, got more")
-
-    def _check_schedule(self) -> None:
-        """Refuse a learning rate that grows beyond all numbers."""
-        try:
-            finite = self.learning_rate_at(self.epochs - 1) <= checks.LARGEST_FLOAT
-        except OverflowError:
-            finite = False
-        if not finite:
-            raise ValueError(
-                f"schedule_factor: expected a learning rate that stays finite over {self.epochs} epochs, got "
-                f"{self.schedule_factor!r}; below 1 it falls"
-            )
+        config_checks.check_loss(self)
+        config_checks.check_schedule(self)
 
     def _write_numbers_one_way(self) -> None:
         """Turn 5 into 5.0 where a float is meant, so that the same experiment has the same hash."""
@@ -281,16 +209,6 @@ class Config:
         return f"{source}-{noise}-{loss}-s{self.seed}-{self.hash[:8]}"
 
 
-_KINDS: dict[str, tuple[Any, str]] = {
-    str(str): (str, "a text"),
-    str(str | None): (str | None, "a text"),
-    str(bool): (bool, "true or false"),
-    str(Mapping[str, Any]): (Mapping, "a table"),
-    str(tuple[float, ...]): (tuple | list, "a list of numbers"),
-}
-"""Kinds of fields that nothing else checks, by their annotation."""
-
-
 def recipe_names() -> tuple[str, ...]:
     """Recipes that come with the package."""
     folder = resources.files("noiseproof.training") / "recipes"
@@ -336,21 +254,6 @@ def read_recipe(name: str) -> dict[str, Any]:
     if nesting(values) > DEEPEST_NESTING:
         raise ValueError(f"recipe: {name!r}: expected at most {DEEPEST_NESTING} levels of tables, found more")
     return values
-
-
-def nesting(value: Any) -> int:
-    """How deep tables and lists stand in one another, counted without descending by calls.
-
-    >>> nesting({"a": [1, [2]]}), nesting(5)
-    (3, 0)
-    """
-    depth, level = 0, [value]
-    while level := [each for each in level if isinstance(each, Mapping | list | tuple)]:
-        depth += 1
-        level = [inner for each in level for inner in (each.values() if isinstance(each, Mapping) else each)]
-        if depth > DEEPEST_NESTING:
-            break
-    return depth
 
 
 def resolve(dataset: str, *, recipe: str | None = None, **given: Any) -> Config:
@@ -472,10 +375,6 @@ def _in_a_run_id(noise: str) -> str:
     text = "".join(c if c.isalnum() or c in "._" else "-" for c in short_name(noise).removeprefix(FILE))
     cut = text.encode(errors="ignore")[:MOST_FILE_BYTES].decode(errors="ignore")
     return f"file-{cut.strip('-._') or 'labels'}"
-
-
-def _is_integer_within(value: object, most: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most
 
 
 def _published_noise(noise: str) -> str | None:

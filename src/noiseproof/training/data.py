@@ -23,7 +23,8 @@ from noiseproof.datasets.loader import StreamingLoader
 from noiseproof.losses import checks
 from noiseproof.noise.masks import KINDS
 from noiseproof.training import ranks
-from noiseproof.training.config import MOST, Config
+from noiseproof.training.config import Config
+from noiseproof.training.config_checks import MOST
 from noiseproof.training.label_noise import certain, draw_noise
 from noiseproof.training.masks import check_task, draw_mask_noise
 from noiseproof.training.noise_files import file_name, is_in_a_file

@@ -23,7 +23,7 @@ from noiseproof.datasets.loader import StreamingLoader
 from noiseproof.losses import checks
 from noiseproof.models.timm_models import PREFIX
 from noiseproof.spreadsheet import safe_cell
-from noiseproof.training.config import DEEPEST_NESTING, nesting
+from noiseproof.training.config_checks import DEEPEST_NESTING, nesting
 
 FORMS = ("safetensors", "torch-export", "onnx")
 
