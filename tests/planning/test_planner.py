@@ -84,6 +84,18 @@ def test_a_model_that_knows_little_makes_a_guess_only():
     assert str(guess.as_noise()).startswith("perhaps 40% of the labels wrong (estimated from 99 samples")
 
 
+def test_of_a_handful_of_samples_the_noise_is_a_guess():
+    """Of 40 labels of two classes, 26 right ones are no more than chance gives."""
+    given = np.arange(40) % 2
+    predicted = np.where(np.arange(40) < 26, given, 1 - given)
+    few = guess_noise(given, 0.9 * np.eye(2)[predicted] + 0.05)
+    assert (few.commonest, few.agreement) == (0.5, 0.65)
+    assert few.is_uncertain
+    assert few.kind is None
+    many = guess_noise(np.tile(given, 50), np.tile(0.9 * np.eye(2)[predicted] + 0.05, (50, 1)))
+    assert not many.is_uncertain
+
+
 def test_progress_is_told():
     told = []
     noise_of(datasets.load("digits").subset(range(300)), tell=lambda what, share: told.append((what, share)))

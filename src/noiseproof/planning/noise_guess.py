@@ -8,6 +8,7 @@ audit has, and a sample of the pictures, keep it to about a minute on one core.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +48,7 @@ class NoiseGuess:
         concentration: of the wrong labels of a class, the share that goes to one other class: 1/(K − 1) for
             symmetric noise, 1 where every class is taken for one other.
         looked_at: samples the estimate is made from.
+        commonest: share of the commonest given label, which is what a model that knows nothing can predict.
     """
 
     rate: float
@@ -54,11 +56,13 @@ class NoiseGuess:
     agreement: float
     concentration: float
     looked_at: int
+    commonest: float = 0.0
 
     @property
     def is_uncertain(self) -> bool:
-        """Whether the model knows too little of the classes."""
-        return self.agreement < WEAK * (1 - self.rate)
+        """Whether the model knows too little of the classes, or no more than chance makes of so few samples."""
+        by_chance = self.commonest + 3 * sqrt(self.commonest * (1 - self.commonest) / self.looked_at)
+        return self.agreement < max(WEAK * (1 - self.rate), by_chance)
 
     @property
     def kind(self) -> str | None:
@@ -128,4 +132,5 @@ def guess_noise(given: NDArray[np.int64], probabilities: NDArray[np.floating]) -
         agreement=float((probabilities.argmax(1) == given).mean()),
         concentration=float((shares * largest).sum() / wrong.sum()) if wrong.sum() > 0 else 0.0,
         looked_at=len(given),
+        commonest=float(shares.max()),
     )
