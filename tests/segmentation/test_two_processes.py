@@ -12,7 +12,7 @@ from torch import nn
 
 from noiseproof.losses import TLoss
 from noiseproof.training import ranks, resolve
-from noiseproof.training.run import make_optimizer
+from noiseproof.training.optimizers import make_optimizer
 
 
 def images_and_masks():

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """One run: its network, optimiser, loss and labels, and the state that a checkpoint holds."""
 
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -11,13 +10,14 @@ import torch
 from torch import Tensor, nn
 
 from noiseproof import models
-from noiseproof.losses import L1, Jacobian, RobustLoss, TLoss, create
-from noiseproof.training import checkpoint, dice, ranks
+from noiseproof.losses import L1, Jacobian, RobustLoss, create
+from noiseproof.training import checkpoint, dice, optimizers, ranks
 from noiseproof.training.config import Config
 from noiseproof.training.data import Batches, TrainingData, give_labels
 from noiseproof.training.fast.networks import FastNetwork, can_be_fast
 from noiseproof.training.masks import check_loss_options, moved_masks
 from noiseproof.training.meters import EpochMeters
+from noiseproof.training.moments import Moment, moment, seconds_between
 from noiseproof.training.outcome import LAST_EPOCHS
 from noiseproof.training.streams import generator, stream_seed
 
@@ -51,8 +51,8 @@ class Run:
             if self.device.type == "cpu":
                 raise ValueError("sync_batch_norm: torch has it for GPUs only; leave it out on a CPU")
             self.model = nn.SyncBatchNorm.convert_sync_batchnorm(self.model)  # type: ignore[no-untyped-call]
-        self.average = _MovingAverage(self.model, config.ema) if config.ema else None
-        self.optimizer = make_optimizer(config, self.model, self.loss)
+        self.average = optimizers.MovingAverage(self.model, config.ema) if config.ema else None
+        self.optimizer = optimizers.make_optimizer(config, self.model, self.loss)
         self.network = self._wrapped()
         self.batches = Batches(config, data)
         self.fast: FastNetwork | None = None
@@ -94,14 +94,7 @@ class Run:
         self.network.train()
         if self.fast is not None:
             self.fast.train()
-        learning_rate = self.config.learning_rate_at(self.epoch)
-        for group in self.optimizer.param_groups:
-            if group.get("own_rate"):
-                continue
-            if isinstance(group["lr"], Tensor):  # a number would be frozen into a captured step
-                group["lr"].fill_(learning_rate)
-            else:
-                group["lr"] = learning_rate
+        optimizers.set_learning_rate(self.optimizer, self.config.learning_rate_at(self.epoch))
 
     def forget_the_time(self) -> None:
         """Let the next epoch's time begin with the epoch, not with the end of the last one."""
@@ -319,17 +312,7 @@ class Run:
         self.model.load_state_dict(state["model"])
         if "loss" in state:  # not in the first checkpoints
             self.loss.load_state_dict(state["loss"])
-        ours = [{k: v for k, v in group.items() if k != "params"} for group in self.optimizer.param_groups]
-        self.optimizer.load_state_dict(state["optimizer"])
-        for group, own in zip(self.optimizer.param_groups, ours, strict=True):
-            group.update(own)  # it follows from config and device, whichever device wrote the checkpoint
-        for parameter, sums in self.optimizer.state.items():
-            tensors = {name: value for name, value in sums.items() if isinstance(value, Tensor)}
-            for name, value in tensors.items():
-                if name == "step":  # the fast form has one for all; elsewhere each parameter counts its own
-                    sums[name] = value.clone()
-                else:  # fused steps want them dense, as the parameter is
-                    sums[name] = torch.empty_like(parameter, requires_grad=False).copy_(value)
+        optimizers.restore(self.optimizer, state["optimizer"])
         if self.average is not None:
             self.average.model.load_state_dict(state["average"])
         self.epoch, self.step = state["epoch"], state["step"]
@@ -360,7 +343,7 @@ class EpochEnd:
         right: Tensor | None,
         learning_rate: float,
         state: dict[str, Any],
-        moments: "tuple[Moment, Moment]",
+        moments: tuple[Moment, Moment],
         pack_size: int,
     ) -> None:
         self.run, self.meters, self.right, self.state = run, meters, right, state
@@ -406,80 +389,6 @@ def _require_finite(meters: EpochMeters, config: Config, epoch: int) -> None:
         )
 
 
-Moment = float | torch.cuda.Event
-"""A point in time: on a GPU, when it gets there, which may be long after the host has asked."""
-
-
-def moment(device: torch.device) -> Moment:
-    """The present, as the device sees it."""
-    if device.type != "cuda":
-        return time.perf_counter()
-    event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
-    event.record()
-    return event
-
-
-def seconds_between(first: Moment, second: Moment) -> float:
-    """Seconds from one moment to another, both past."""
-    if isinstance(first, torch.cuda.Event) and isinstance(second, torch.cuda.Event):
-        return float(first.elapsed_time(second)) / 1000
-    assert isinstance(first, float)
-    assert isinstance(second, float)
-    return second - first
-
-
-def make_optimizer(config: Config, model: nn.Module, loss: nn.Module) -> torch.optim.Optimizer:
-    """Optimiser of a config; on a GPU one whose steps can be captured, with a learning rate that can change.
-
-    What a loss learns itself is a group of its own, whose rate the schedule leaves alone.
-    """
-    optimizer = _optimizer_of_network(config, model)
-    groups: list[dict[str, Any]] = loss.parameter_groups() if isinstance(loss, TLoss) else []
-    for group in groups:
-        (parameter,) = group["params"]
-        if parameter.is_cuda:
-            group["lr"] = torch.tensor(group["lr"], device=parameter.device)
-        if ranks.count() > 1:  # the network's gradients are averaged by its wrapper, these by themselves
-            parameter.register_hook(lambda gradient: ranks.summed(gradient) / ranks.count())
-        optimizer.add_param_group(group | {"own_rate": True})
-    return optimizer
-
-
-def _optimizer_of_network(config: Config, model: nn.Module) -> torch.optim.Optimizer:
-    parameters = [p for p in model.parameters() if p.requires_grad]
-    on_gpu = parameters[0].is_cuda
-    rate = torch.tensor(config.learning_rate, device=parameters[0].device) if on_gpu else config.learning_rate
-    if config.optimizer == "sgd":
-        return torch.optim.SGD(
-            parameters,
-            rate,
-            config.momentum,
-            weight_decay=config.weight_decay,
-            nesterov=config.nesterov,
-            fused=on_gpu or None,
-        )
-    kind = torch.optim.Adam if config.optimizer == "adam" else torch.optim.AdamW
-    return kind(parameters, rate, weight_decay=config.weight_decay, fused=on_gpu or None, capturable=on_gpu)
-
-
 def has_dropout(model: nn.Module) -> bool:
     """Whether the network draws random numbers of its own."""
     return any(isinstance(each, nn.modules.dropout._DropoutNd) and each.p > 0 for each in model.modules())
-
-
-class _MovingAverage:
-    """A copy of the network whose weights follow those of another one slowly."""
-
-    def __init__(self, model: nn.Module, decay: float) -> None:
-        import copy
-
-        self.model, self.decay = copy.deepcopy(model).requires_grad_(False), decay
-
-    @torch.no_grad()
-    def update(self, model: nn.Module) -> None:
-        """Take a small step towards ``model``; counters and the like are copied."""
-        for mine, theirs in zip(self.model.state_dict().values(), model.state_dict().values(), strict=True):
-            if mine.is_floating_point():
-                mine.lerp_(theirs, 1 - self.decay)
-            else:
-                mine.copy_(theirs)
