@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Disks that are full or may not be written: an error that says what to do, and nothing lost when there is room."""
 
-import contextlib
-import os
 import subprocess
 import sys
 
 import pytest
 import torch
 from safetensors.torch import load_file
+from tests.disks import largest_file, read_only, room_left, small_disk
 
 from noiseproof.training import resolve, train
 from noiseproof.training.predict import load_trained
@@ -70,29 +69,22 @@ def says_what_to_do(text):
     return any(words in text for words in ("make room", "Make room", "disk is full; change that"))
 
 
-@pytest.fixture
-def small_disk(tmp_path):
-    """A disk of 4 MB."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(folder)]
-    if sys.platform != "linux" or os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode:
-        pytest.skip("only root may mount a small disk, and only on Linux outside of most containers")
-    yield folder
-    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+@pytest.fixture(name="small_disk")
+def disk_of_4_mb(tmp_path):
+    with small_disk(tmp_path / "disk") as folder:
+        yield folder
 
 
 def fill_and_train(disk, right, tries):
     """Leave ever more room; every try fails in words or ends well, and goes on well when there is room."""
     failed = 0
     for number in range(tries):
-        runs, ballast = disk / f"runs-{number}", disk / "ballast"
-        free = os.statvfs(disk).f_bavail * os.statvfs(disk).f_frsize
-        ballast.write_bytes(bytes(max(0, free - number * ROOM // tries)))
-        if said := what_is_said(runs):
+        runs = disk / f"runs-{number}"
+        with room_left(disk, number * ROOM // tries):
+            said = what_is_said(runs)
+        if said:
             assert says_what_to_do(said), said
             failed += 1
-        ballast.unlink()
         kept = epochs_on_record(runs)
         train(config(), folder=runs, quiet=True)
         assert same_as(right, runs)
@@ -111,18 +103,6 @@ def test_a_really_full_disk_at_a_hundred_and_fifty_degrees_of_fullness(small_dis
     print(f"{fill_and_train(small_disk, right, 150)} of 150 failed, in words")
 
 
-@contextlib.contextmanager
-def largest_file(size):
-    """No file may grow beyond so many bytes: the system refuses to write, as it does where a disk is full."""
-    resource = pytest.importorskip("resource", reason="Windows cannot limit the size of files")
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-
-
 @pytest.mark.parametrize("size", [0, 1000, 5000, 10_000, 30_000, 50_000])
 def test_a_system_that_takes_no_more_bytes(tmp_path, right, size):
     """As a full disk, for all who may not mount one."""
@@ -133,26 +113,6 @@ def test_a_system_that_takes_no_more_bytes(tmp_path, right, size):
     )
     train(config(), folder=tmp_path, quiet=True)
     assert same_as(right, tmp_path)
-
-
-@contextlib.contextmanager
-def read_only(folder):
-    """A folder that cannot be written, for root too."""
-    if os.geteuid() != 0:
-        folder.chmod(0o555)
-        try:
-            yield
-        finally:
-            folder.chmod(0o755)
-        return
-    bind = ["mount", "--bind", str(folder), str(folder)]
-    if sys.platform != "linux" or subprocess.run(bind, capture_output=True).returncode:
-        pytest.skip("root can write everywhere, unless it may mount a read-only folder")
-    try:
-        subprocess.run(["mount", "-o", "remount,ro,bind", str(folder)], check=True)
-        yield
-    finally:
-        subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has other ideas of read-only folders")

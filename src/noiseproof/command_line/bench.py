@@ -240,6 +240,8 @@ def _train(grid: "Grid", cells: "Sequence[Cell]", options: _Options) -> "Outcome
             store.get(state.record.id) for state in with_status(states, "finished") if state.record
         )
     waiting = cells_to_train(states, options.retry_failed)
+    if waiting:
+        recorded.require_writable()
     if not options.quiet:
         typer.echo(f"{_counted(states)}; {len(waiting)} to train.")
     left = [cell for cell in cells if not recorded.has(cell)]

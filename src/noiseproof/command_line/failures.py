@@ -45,6 +45,12 @@ def _advice(error: Exception | str) -> str:
         return ": make room, then give the same command again; files that were there are as they were"
     if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
         return ": the place is read-only or closed to you; change that, or choose another one"
+    if error.errno == errno.EFBIG:
+        return ": no file may become that large there; choose another place, or raise the limit (ulimit -f)"
+    if error.errno == errno.EISDIR:
+        return ": it is a folder; name a file in it"
+    if error.errno in (errno.ENOTDIR, errno.EEXIST):
+        return ": a file is there where a folder was expected; choose another name"
     return ""
 
 

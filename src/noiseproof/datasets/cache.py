@@ -102,17 +102,36 @@ def scratch(folder: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def replacing_file(path: Path) -> Iterator[BinaryIO]:
-    """Give a binary file that takes the place of ``path`` when the block ends well, and vanishes if not."""
-    temporary = path.parent / f".{path.name}.{uuid.uuid4().hex}.partial"
+    """Give a binary file that takes the place of ``path`` when the block ends well, and vanishes if not.
+
+    A link stays one, and what it leads to is replaced; a device or a pipe is written to as it is.
+
+    Raises:
+        OSError: it cannot be written, or is a folder; the error names ``path``.
+    """
+    target = Path(os.path.realpath(path))
+    # A name may have 255 bytes, and a letter four of them.
+    temporary = target.parent / f".{target.name[:40]}.{uuid.uuid4().hex}.partial"
     try:
+        if target.exists() and not target.is_file():
+            with target.open("wb") as file:  # a folder is refused here
+                yield file
+            return
         with temporary.open("xb") as file:
+            if target.exists():
+                shutil.copymode(target, temporary)
             yield file
             file.flush()
             os.fsync(file.fileno())
-        temporary.replace(path)
-        _flush(path.parent)
+        temporary.replace(target)
+        _flush(target.parent)
+    except OSError as error:
+        if error.errno is not None and error.filename in (None, str(temporary)):
+            raise OSError(error.errno, error.strerror, str(path)) from error
+        raise
     finally:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # what cannot be written cannot be cleared up either
+            temporary.unlink(missing_ok=True)
 
 
 def _swap(new: Path, folder: Path) -> None:

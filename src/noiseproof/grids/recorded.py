@@ -26,7 +26,7 @@ class Recorded:
 
     Raises:
         ValueError: a line of a file is no result.
-        OSError: a file of ``others`` is not there, or ``file`` cannot be written.
+        OSError: a file of ``others`` is not there, or ``file`` cannot be written when there is something to add.
     """
 
     def __init__(
@@ -66,5 +66,15 @@ class Recorded:
             if result.config_hash not in self._in_file and result.config_hash not in new:
                 label, variant = self._names[result.config_hash]
                 new[result.config_hash] = replace(result, method=label, variant=variant)
-        write_results(self.file, new.values())
-        self._in_file.update(new)
+        if new:
+            write_results(self.file, new.values())
+            self._in_file.update(new)
+
+    def require_writable(self) -> None:
+        """Fail before anything is trained if the file takes no lines.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        if self.file is not None:
+            write_results(self.file, ())
