@@ -17,7 +17,7 @@ from noiseproof.noise.checks import (
 )
 from noiseproof.noise.drawing import LABELS_PER_BLOCK, drawn_one_by_one
 from noiseproof.noise.randomness import uniforms, word_source
-from noiseproof.noise.record import NoisyLabels
+from noiseproof.noise.record import MOST_ANNOTATORS, NoisyLabels
 from noiseproof.noise.symmetric import symmetric_transition
 
 AGGREGATES = ("one", "majority")
@@ -58,6 +58,10 @@ def annotators(
     classes = checked_num_classes(num_classes)
     clean = checked_labels(labels, classes)
     transitions = _transitions(rates, classes)
+    if len(transitions) > MOST_ANNOTATORS:
+        raise ValueError(
+            f"rates must be at most {MOST_ANNOTATORS}, one per annotator, got {len(transitions)}"
+        )
     number = checked_seed(seed)
     how = checked_choice(aggregate, AGGREGATES, "aggregate")
     source = word_source(number)

@@ -122,7 +122,9 @@ def _array(path: FilePath, count: int) -> NDArray[np.generic]:
     try:
         found = np.load(path, mmap_mode="r", allow_pickle=False)
     except Exception as error:  # on damaged bytes NumPy raises nearly every kind
-        raise ValueError(f"{path} is not a readable .npy file, or a part of one: {error}") from error
+        # Of any other file NumPy says that it may be a pickle, and how to run it.
+        found = "it is another kind of file" if "pickle" in str(error) else error
+        raise ValueError(f"{path} is not a readable .npy file, or a part of one: {found}") from error
     if not isinstance(found, np.ndarray):
         raise ValueError(f"{path} holds several arrays, as .npz files do; expected one of {count} labels")
     if found.dtype.kind not in "iu":

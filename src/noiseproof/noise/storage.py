@@ -30,24 +30,30 @@ def write(
     The bytes go to a temporary file beside it, are forced to the disk, and take the name in one step: a
     reader sees the old file or the new one, never a part. The same record gives the same bytes.
     """
-    target = Path(path)
-    if target.suffix != ".npz":
+    if Path(path).suffix != ".npz":
         raise ValueError(f"path must end in .npz, got {str(path)!r}")
+    target = Path(os.path.realpath(path))  # a link stays one
+    if target.is_dir():
+        raise IsADirectoryError(f"{path} is a folder; name a file in it, such as {Path(path, 'noisy.npz')}")
     if not target.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {target.parent} to write {target.name} in")
     if objects := [name for name, array in arrays.items() if array.dtype.hasobject]:
         raise TypeError(f"arrays must hold numbers, not objects, got objects in {', '.join(objects)}")
     text = json.dumps({"format": form, "version": VERSION, **description}, sort_keys=True)
     entries: dict[str, Any] = {DESCRIPTION: np.array(text), **arrays}
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.part")
+    # A name may have 255 bytes, and a letter four of them.
+    temporary = target.with_name(f".{target.name[:40]}.{secrets.token_hex(8)}.part")
     try:
         with open(temporary, "xb") as file:
             np.savez_compressed(file, **entries)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
+    except BaseException as error:
+        with contextlib.suppress(OSError):  # what cannot be written cannot be cleared up either
+            temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno is not None:
+            raise OSError(error.errno, error.strerror, str(path)) from error
         raise
     _force_folder_to_disk(target.parent)
 

@@ -6,14 +6,17 @@ in the order of ``datasets.load(NAME, "train")``, and the part takes its labels 
 """
 
 import os
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 
 from noiseproof import noise
 from noiseproof.datasets import LabeledData
 from noiseproof.datasets.folders import VOID
+from noiseproof.datasets.identity import identity_of_file
 from noiseproof.noise import NoisyLabels, NoisyMasks
 from noiseproof.training.config import Config, noise_file
 
@@ -36,11 +39,16 @@ def require_file(config: Config) -> None:
         FileNotFoundError: it is not there.
     """
     path = noise_file(config.noise)
-    if path is not None and not os.path.isfile(path):
-        raise FileNotFoundError(
-            f"noise: no file {path}; noiseproof noise {config.dataset} --out {os.path.basename(path)} makes one, "
-            "and a relative path counts from where the command is given"
-        )
+    if path is None or os.path.isfile(path):
+        return
+    if os.path.exists(path):
+        found = "a folder" if os.path.isdir(path) else "a device or a pipe"
+        raise FileNotFoundError(f"noise: no file {path}, but {found}; put the file with the noise there")
+    raise FileNotFoundError(
+        f"noise: no file {path}; put it back if it was there, or make one: "
+        f"{shlex.join(['noiseproof', 'noise', config.dataset, '--out', os.path.basename(path)])}. A relative path "
+        "counts from where the command is given"
+    )
 
 
 def saved_labels(config: Config, train: LabeledData) -> NoisyLabels:
@@ -83,7 +91,7 @@ def saved_masks(config: Config, train: LabeledData) -> NoisyMasks:
 
 @contextmanager
 def _of(config: Config, train: LabeledData) -> Iterator[None]:
-    """Say whose labels a file does not fit."""
+    """Say whose labels a file does not fit; refuse one that became another after the run was named by it."""
     try:
         yield
     except ValueError as error:
@@ -91,3 +99,11 @@ def _of(config: Config, train: LabeledData) -> Iterator[None]:
             f"noise: {error}. Wanted is noise for the training split of {config.dataset}: {len(train)} samples, "
             f"{train.num_classes} classes"
         ) from error
+    path = noise_file(config.noise)
+    assert path is not None
+    # Whoever began the run has looked as well, but the file was read only now.
+    if config.inputs is not None and identity_of_file(Path(path)) not in config.inputs.split("-"):
+        raise ValueError(
+            f"noise: {path} has changed since this run was begun. Put it back, or give the command again: it "
+            "begins a new run"
+        )
