@@ -7,9 +7,10 @@ once.
 
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from noiseproof import __version__
 from noiseproof.command_line import (
@@ -32,8 +33,27 @@ from noiseproof.command_line import (
 from noiseproof.command_line.failures import fail
 from noiseproof.plugins import import_plugins
 
+
+class _Commands(TyperGroup):
+    """Commands whose paths may begin with ``~``, also where no shell has replaced it, as in ``--out=~/audit``."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, [_with_home(each) for each in args])
+
+
+def _with_home(argument: str) -> str:
+    """An argument, or the value of an option, with the home folder for a ``~`` at its beginning.
+
+    >>> _with_home("--out=~/audit") == f"--out={os.path.expanduser('~/audit')}", _with_home("--noise=sym-0.4")
+    (True, '--noise=sym-0.4')
+    """
+    option, equals, value = argument.partition("=") if argument.startswith("--") else ("", "", argument)
+    return f"{option}{equals}{os.path.expanduser(value) if value.startswith('~/') else value}"
+
+
 app = typer.Typer(
     name="noiseproof",
+    cls=_Commands,
     help="Train accurate models on wrong labels.",
     no_args_is_help=True,
     rich_markup_mode="rich",

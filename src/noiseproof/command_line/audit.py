@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """``noiseproof audit``: find wrong labels, look through the worst, hand decisions back."""
 
+import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -56,7 +57,7 @@ def audit(
             metavar="REVIEWED.csv", help="Change labels as a reviewed file says; finds nothing new."
         ),
     ] = None,
-    shown: Annotated[int, typer.Option(help="Cases on the sheet.")] = 200,
+    shown: Annotated[int, typer.Option(min=0, help="Cases on the sheet.")] = 200,
     model: Annotated[str | None, typer.Option(help="A network of noiseproof models, or timm:NAME.")] = None,
     loss: Annotated[str | None, typer.Option(help="The network's loss.")] = None,
     epochs: Annotated[int | None, typer.Option(help="The network's passes over the data.")] = None,
@@ -140,7 +141,9 @@ def _read_probabilities(path: Path) -> Any:
     except OSError:
         raise
     except Exception as error:  # on damaged bytes NumPy raises nearly every kind
-        raise ValueError(f"{expected} {path}: {error}") from None
+        # Of any other file NumPy says that it may be a pickle, and how to run it.
+        found = "another kind of file" if "pickle" in str(error) else error
+        raise ValueError(f"{expected} {path}: {found}") from None
     if not isinstance(given, np.ndarray):
         raise ValueError(f"{expected} {path}: it holds several arrays, as .npz files do")
     return given
@@ -202,6 +205,7 @@ def _write(found: "PictureAudit", data: "LabeledData", dataset: str, out: Path, 
             "them), so what follows means nothing; train longer (--epochs), or take another --method or --model.",
             err=True,
         )
+    words = ["noiseproof", "audit", dataset, "--out", str(out)]
     typer.echo(
         f"{suspects} of {len(data)} labels are suspect; an estimated {labels.noise_rate:.1%} are wrong "
         f"(the prediction differs from {labels.disagreement:.1%}, its own mistakes included).\n"
@@ -209,7 +213,7 @@ def _write(found: "PictureAudit", data: "LabeledData", dataset: str, out: Path, 
         f"All suspects: {out / files.SUSPECTS}; labels with every suggestion taken, unseen: "
         f"{out / files.CLEANED}\n"
         + (f"Decisions that stood in it: {decided}, all kept.\n" if decided else "")
-        + f"Hand back what you decided: noiseproof audit {dataset} --out {out} --apply reviewed.csv"
+        + f"Hand back what you decided: {shlex.join(words)} --apply reviewed.csv"
     )
 
 
@@ -237,4 +241,4 @@ def _apply(data: "LabeledData", dataset: str, reviewed: Path, out: Path) -> None
         f"{made.undecided} rows without a decision: {path}"
     )
     if data.paths is not None:
-        typer.echo(f"Train on it: noiseproof train csv:{path}")
+        typer.echo(f"Train on it: {shlex.join(['noiseproof', 'train', f'csv:{path}'])}")

@@ -206,7 +206,11 @@ def _made(data: "LabeledData", kind: str, choices: Choices) -> "NoisyLabels | No
         pool = len(load(choices.needed("outside"), split="train"))
         return noise.open_set(labels, choices.needed("rate"), data.num_classes, seed, pool)
     if kind == "annotators":
-        each = [float(text) for text in choices.needed("rates").split(",")]
+        said = choices.needed("rates")
+        try:
+            each = [float(text) for text in said.split(",")]
+        except ValueError:
+            raise ValueError(f"--rates must be numbers such as 0.1,0.2,0.6, got {said[:80]!r}") from None
         return noise.annotators(labels, each, data.num_classes, seed, choices.generator or "one")
     if data.masks is None:
         raise ValueError(f"{data.name} has no masks to corrupt; kinds for labels are {', '.join(KINDS[:-1])}")
@@ -290,6 +294,7 @@ def _commonest_flips(noisy: "NoisyLabels", names: Sequence[str], count: int = 3)
 
 
 def _draw(noisy: "NoisyLabels | NoisyMasks", data: "LabeledData", outside: str | None, target: Path) -> None:
+    from noiseproof.datasets.cache import replacing_file
     from noiseproof.noise import NoisyMasks, with_outside_images
     from noiseproof.noise.show import draw_labels, draw_masks
 
@@ -306,7 +311,8 @@ def _draw(noisy: "NoisyLabels | NoisyMasks", data: "LabeledData", outside: str |
             else:
                 images = None  # images of another size cannot stand among these
         figure = draw_labels(noisy, _class_names(noisy, data), images, data.name)
-    figure.savefig(target, dpi=110)
+    with replacing_file(target) as file:
+        figure.savefig(file, dpi=110, format="png")
 
 
 def _without_label(data: "LabeledData") -> "NDArray[np.bool_] | None":

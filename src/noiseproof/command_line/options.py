@@ -39,6 +39,9 @@ OtherPrecision = Annotated[
     typer.Option("--precision", help="Runs that bench trained in this one: float32, tf32 or bf16."),
 ]
 
+MOST_SEEDS = 10_000
+"""Beyond these a range is taken for a slip: no one trains so many runs, and the list of them would fill memory."""
+
 
 def read_items(text: str, option: str) -> list[str]:
     """Names separated by commas.
@@ -60,10 +63,13 @@ def read_seeds(text: str) -> list[int]:
     """
     seeds: list[int] = []
     for each in read_items(text, "--seeds"):
-        found = re.fullmatch(r"(\d+)(?:-(\d+))?", each)
+        found = re.fullmatch(r"(\d{1,20})(?:-(\d{1,20}))?", each)
         if found is None:
-            raise ValueError(f"--seeds: expected whole numbers such as 1,2,3 or 4-8, got {text!r}")
-        seeds.extend(range(int(found[1]), int(found[2] or found[1]) + 1))
+            raise ValueError(f"--seeds: expected whole numbers such as 1,2,3 or 4-8, got {text[:60]!r}")
+        first, last = int(found[1]), int(found[2] or found[1])
+        if last - first >= MOST_SEEDS:
+            raise ValueError(f"--seeds: expected at most {MOST_SEEDS} of them, got {each[:60]}")
+        seeds.extend(range(first, last + 1))
     if not seeds:
         raise ValueError(f"--seeds: expected a range that goes up, got {text!r}")
     return list(dict.fromkeys(seeds))
@@ -76,8 +82,9 @@ def read_part(text: str) -> tuple[int, int]:
     (2, 8)
     """
     number, _, of = text.partition("/")
-    if not (number.isdecimal() and of.isdecimal() and 1 <= int(number) <= int(of)):
-        raise ValueError(f"--part: expected I/N with 1 <= I <= N, such as 2/8, got {text!r}")
+    readable = number.isdecimal() and of.isdecimal() and len(text) < 40
+    if not (readable and 1 <= int(number) <= int(of)):
+        raise ValueError(f"--part: expected I/N with 1 <= I <= N, such as 2/8, got {text[:60]!r}")
     return int(number), int(of)
 
 
@@ -94,3 +101,5 @@ def read_setting(text: str) -> tuple[str, Any]:
         return key.strip(), tomllib.loads(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:
         return key.strip(), value
+    except (ValueError, RecursionError):  # a number of too many digits, or lists in lists without end
+        raise ValueError(f"--set: expected a value for {key.strip()}, got {value[:60]}…") from None

@@ -53,6 +53,7 @@ def plan(
     """Plan a training run: loss, α, β, δ, λ, network, epochs, batch, learning rate, each with its reason."""
     from noiseproof import planning
     from noiseproof.datasets import DataError
+    from noiseproof.datasets.cache import replacing_file
 
     said = {name: value for name, value in (("loss", loss), ("model", model)) if value is not None}
     try:
@@ -62,7 +63,8 @@ def plan(
         text = made.as_toml()
         made.config()  # a network that does not exist is told of now, not when it is trained
         if out is not None:
-            out.write_text(text, encoding="utf-8")
+            with replacing_file(out) as file:
+                file.write(text.encode())
     except (ValueError, TypeError, DataError, OSError) as error:
         fail(error)
     if out is None:

@@ -63,6 +63,7 @@ def table(
     folder: RunsFolder = None,
 ) -> None:
     """Print a grid's results: mean ± deviation over seeds, ranks, and how far from the paper."""
+    from noiseproof.datasets.cache import replacing_file
     from noiseproof.results import TEXT_FORMATS, table_of
 
     with plain_errors():
@@ -74,7 +75,8 @@ def table(
                 typer.echo(text, nl=False)
             else:
                 out.parent.mkdir(parents=True, exist_ok=True)
-                out.write_text(text, encoding="utf-8")
+                with replacing_file(out) as file:
+                    file.write(text.encode())
         elif out is None:
             print_table(made, published)
         else:

@@ -82,6 +82,7 @@ def tune(
     }
     said = {name: value for name, value in given.items() if value is not None}
     from noiseproof.datasets import DataError
+    from noiseproof.datasets.cache import replacing_file
     from noiseproof.planning import tuning
     from noiseproof.planning.space import space_of
     from noiseproof.training.interruption import Interrupted
@@ -111,7 +112,8 @@ def tune(
         )
         text = _recipe(found, on)
         if out is not None:
-            out.write_text(text, encoding="utf-8")
+            with replacing_file(out) as file:
+                file.write(text.encode())
     except Interrupted as stopped:
         typer.echo(
             f"Stopped; all trials that were over are kept. Go on with: {_same_command(str(stopped))}",

@@ -25,7 +25,8 @@ from noiseproof.models.timm_models import PREFIX
 from noiseproof.spreadsheet import safe_cell
 from noiseproof.training.config_checks import DEEPEST_NESTING, nesting
 
-FORMS = ("safetensors", "torch-export", "onnx")
+_EXPORTED = {"safetensors": "weights.safetensors", "torch-export": "model.pt2", "onnx": "model.onnx"}
+FORMS = tuple(_EXPORTED)
 
 _FITS: dict[str, type[Fit]] = {"squash": Squash, "centre-after-resize": CentreAfterResize}
 
@@ -225,26 +226,34 @@ def write_predictions(rows: Iterator[tuple[Path, Tensor]], class_names: Sequence
 
 
 def export(folder: Path, out: Path, form: str) -> Path:
-    """Write a trained run as ``"safetensors"`` (with its JSON), ``"torch-export"`` or ``"onnx"``."""
+    """Write a trained run as ``"safetensors"`` (with its JSON), ``"torch-export"`` or ``"onnx"``.
+
+    What lies in ``out`` from before is replaced when all of it is written, and stays where that fails.
+    """
     import shutil
+    import tempfile
 
     if form not in FORMS:
         raise ValueError(f"form: expected {', '.join(FORMS[:-1])} or {FORMS[-1]}, got {form!r}")
     out.mkdir(parents=True, exist_ok=True)
+    if out.samefile(folder):
+        raise ValueError(f"out: expected another folder than the run's own, got {out}")
     model = load_trained(folder)
-    shutil.copyfile(folder / "model.json", out / "model.json")
     example = (torch.zeros(2, *model.shape),)
     batch = {0: torch.export.Dim("batch", min=1)}
-    if form == "safetensors":
-        target = out / "weights.safetensors"
-        shutil.copyfile(folder / "weights.safetensors", target)
-    elif form == "torch-export":
-        target = out / "model.pt2"
-        torch.export.save(torch.export.export(model.network, example, dynamic_shapes=(batch,)), target)
-    else:
-        target = out / "model.onnx"
-        _export_onnx(model.network, example, batch, target)
-    return target
+    name = _EXPORTED[form]
+    with tempfile.TemporaryDirectory(prefix=".export-", dir=out) as unfinished:
+        written = Path(unfinished, name)
+        if form == "safetensors":
+            shutil.copyfile(folder / name, written)
+        elif form == "torch-export":
+            torch.export.save(torch.export.export(model.network, example, dynamic_shapes=(batch,)), written)
+        else:
+            _export_onnx(model.network, example, batch, written)
+        shutil.copyfile(folder / "model.json", Path(unfinished, "model.json"))
+        for each in (name, "model.json"):
+            Path(unfinished, each).replace(out / each)
+    return out / name
 
 
 def _export_onnx(network: nn.Module, example: tuple[Tensor], batch: dict[int, Any], target: Path) -> None:
