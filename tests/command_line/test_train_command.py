@@ -148,6 +148,15 @@ def test_the_users_own_pictures_are_planned_and_the_reasons_printed(run, photos)
     assert record.result["held_out"] is True
 
 
+def test_noise_that_small_classes_round_away_is_told(run, photos):
+    """Nine pictures of a class: 5% of them are none."""
+    short = (photos, "--model", "mlp", "--epochs", "1", "--image-size", "8", "--workers", "0")
+    done = run(*short, "--noise", "sym-0.05")
+    assert done.exit_code == 0, done.output
+    assert "sym-0.05 made 0.0% of the labels wrong" in done.output
+    assert "made" not in run(*short, "--noise", "sym-0.4").output
+
+
 def test_the_users_own_pictures_with_a_recipe(run, photos):
     done = run(
         photos, "--recipe", "cifar10", "--epochs", "1", "--image-size", "32", "--quiet", "--workers", "0"

@@ -15,6 +15,7 @@ from noiseproof.training.data import label_marginals
 from noiseproof.training.environment import describe
 from noiseproof.training.examples import FILE_NAME, choose_examples
 from noiseproof.training.gpu_memory import forget_frames
+from noiseproof.training.label_noise import shortfall_of
 from noiseproof.training.outcome import result_of
 from noiseproof.training.own_code import FIELD, own_code_of
 from noiseproof.training.predict import checksum_of, fit_as_data
@@ -70,6 +71,8 @@ class Books:
         self.shown.begin(run_id, run.config.epochs, run.epoch)
         if run.weights_report is not None:
             self.shown.say(f"{run_id}: started from {run.weights_report}")
+        if (shortfall := shortfall_of(run.config.noise, summary["realised_rate"])) is not None:
+            self.shown.say(f"{run_id}: {shortfall}")
 
     def _require_records(self, run: Run) -> None:
         """Refuse to go on from a checkpoint whose epochs are not on record: the result would lack them."""

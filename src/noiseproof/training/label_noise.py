@@ -15,6 +15,9 @@ from noiseproof.training.noise_files import saved_labels
 LABELED_BY_PEOPLE = ("cifar10", "cifar100")
 """Data sets whose training images people have labelled again: CIFAR-10N and CIFAR-100N."""
 
+LEAST_OF_THE_RATE = 0.75
+"""Share of the rate that was asked for below which users are told of what came out."""
+
 
 def draw_noise(config: Config, train: LabeledData) -> NoisyLabels | None:
     """Label noise of a config, or ``None`` for labels as they are."""
@@ -41,6 +44,25 @@ def draw_noise(config: Config, train: LabeledData) -> NoisyLabels | None:
     if found is None:
         raise ValueError(f"noise: {config.noise!r} does not apply to classification")
     return found
+
+
+def shortfall_of(name: str, realised: float) -> str | None:
+    """Tell that far fewer labels became wrong than symmetric noise says, as happens where classes are small.
+
+    >>> print(shortfall_of("sym-0.4", 0.1))
+    sym-0.4 made 10.0% of the labels wrong: counts for each pair of classes are rounded down, and the classes are
+    small; noiseproof noise … --generator bernoulli --out FILE.npz draws each label by itself, for
+    --noise file:FILE.npz
+    >>> shortfall_of("sym-0.4", 0.39)
+    """
+    asked = noise.parse_name(name)
+    if asked.kind != "sym" or not asked.rate or realised > LEAST_OF_THE_RATE * asked.rate:
+        return None
+    return (
+        f"{name} made {realised:.1%} of the labels wrong: counts for each pair of classes are rounded down, and the "
+        "classes are small; noiseproof noise … --generator bernoulli --out FILE.npz draws each label by itself, for "
+        "--noise file:FILE.npz"
+    )
 
 
 def _flips(dataset: str, num_classes: int) -> Any:
