@@ -59,9 +59,9 @@ def shortfall_of(name: str, realised: float) -> str | None:
     if asked.kind != "sym" or not asked.rate or realised > LEAST_OF_THE_RATE * asked.rate:
         return None
     return (
-        f"{name} made {realised:.1%} of the labels wrong: counts for each pair of classes are rounded down, and the "
-        "classes are small; noiseproof noise … --generator bernoulli --out FILE.npz draws each label by itself, for "
-        "--noise file:FILE.npz"
+        f"{name} made {realised:.1%} of the labels wrong: counts for each pair of classes are rounded down, and "
+        "the classes are small; noiseproof noise … --generator bernoulli --out FILE.npz draws each label by itself, "
+        "for --noise file:FILE.npz"
     )
 
 
