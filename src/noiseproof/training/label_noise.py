@@ -60,8 +60,8 @@ def shortfall_of(name: str, realised: float) -> str | None:
         return None
     return (
         f"{name} made {realised:.1%} of the labels wrong: counts for each pair of classes are rounded down, and "
-        "the classes are small; noiseproof noise … --generator bernoulli --out FILE.npz draws each label by itself, "
-        "for --noise file:FILE.npz"
+        "the classes are small; noiseproof noise … --generator bernoulli --out FILE.npz draws each label by "
+        "itself, for --noise file:FILE.npz"
     )
 
 
