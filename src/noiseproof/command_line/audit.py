@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from noiseproof.audit.pictures import PictureAudit
     from noiseproof.datasets import LabeledData
 
+FEW_PICTURES = 1_000
+"""Fewer can be looked through in an hour."""
+
 EPILOG = """
 [bold]Examples[/bold]
 
@@ -202,7 +205,7 @@ def _write(found: "PictureAudit", data: "LabeledData", dataset: str, out: Path, 
     if labels.is_by_chance:
         typer.echo(
             f"Warning: the model predicts given labels hardly better than by chance ({labels.agreement:.1%} of "
-            "them), so what follows means nothing; train longer (--epochs), or take another --method or --model.",
+            f"them), so what follows means nothing; {_what_may_help(found.method, len(data))}.",
             err=True,
         )
     words = ["noiseproof", "audit", dataset, "--out", str(out)]
@@ -215,6 +218,22 @@ def _write(found: "PictureAudit", data: "LabeledData", dataset: str, out: Path, 
         + (f"Decisions that stood in it: {decided}, all kept.\n" if decided else "")
         + f"Hand back what you decided: {shlex.join(words)} --apply reviewed.csv"
     )
+
+
+def _what_may_help(method: str, count: int) -> str:
+    """Advice for an audit whose model knew nothing: what it can be told depends on how it was made.
+
+    >>> _what_may_help("patches", 5_000)
+    'another way is --method network, for which a GPU is wanted'
+    >>> _what_may_help("patches", 84).startswith("84 pictures may be too few"), _what_may_help("dynamics", 84)[:12]
+    (True, 'train longer')
+    """
+    if method in ("network", "dynamics"):
+        return "train longer (--epochs), or take another --method or --model"
+    few = f"{count} pictures may be too few to learn from: add some, or look through all of them yourself; "
+    return (
+        few if count < FEW_PICTURES else ""
+    ) + "another way is --method network, for which a GPU is wanted"
 
 
 def _other_splits(data: "LabeledData", dataset: str) -> list["LabeledData"]:
