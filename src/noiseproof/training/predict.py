@@ -3,6 +3,7 @@
 
 import csv
 import hashlib
+import io
 import json
 import logging
 import os
@@ -247,7 +248,9 @@ def export(folder: Path, out: Path, form: str) -> Path:
         if form == "safetensors":
             shutil.copyfile(folder / name, written)
         elif form == "torch-export":
-            torch.export.save(torch.export.export(model.network, example, dynamic_shapes=(batch,)), written)
+            buffer = io.BytesIO()  # torch's own writer aborts the whole process where a disk is full
+            torch.export.save(torch.export.export(model.network, example, dynamic_shapes=(batch,)), buffer)
+            written.write_bytes(buffer.getvalue())
         else:
             _export_onnx(model.network, example, batch, written)
         shutil.copyfile(folder / "model.json", Path(unfinished, "model.json"))
