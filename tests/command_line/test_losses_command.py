@@ -41,7 +41,9 @@ def test_the_example_it_prints_runs():
     for name in available():
         lines = run("losses", name).stdout.split("Example\n")[1].splitlines()
         code = "\n".join(line.strip() for line in lines if "model(images)" not in line)
-        exec(compile(code, name, "exec"), {})
+        made = {}
+        exec(compile(code, name, "exec"), made)
+        assert type(made["loss"]) is record(name).module
 
 
 def test_json_is_complete():

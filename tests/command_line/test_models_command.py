@@ -42,7 +42,9 @@ def test_explains_every_network(name):
 def test_the_example_it_prints_runs():
     lines = run("cnn8").stdout.split("Example\n")[1].splitlines()
     code = "\n".join(line.strip() for line in lines if "images" not in line)
-    exec(compile(code, "cnn8", "exec"), {})
+    made = {}
+    exec(compile(code, "cnn8", "exec"), made)
+    assert sum(each.numel() for each in made["model"].parameters()) == record("cnn8").parameters(10)
 
 
 def test_json_is_complete():

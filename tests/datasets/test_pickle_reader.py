@@ -164,13 +164,17 @@ def test_truncated_anywhere(tmp_path: Path, python2_pickle: Writer, share: float
 def test_flipped_bytes_are_read_or_refused_but_never_run(tmp_path: Path, python2_pickle: Writer) -> None:
     program = python2_pickle({"data": np.zeros((3, 4), np.uint8), "labels": [0, 1, 2], "batch_label": "x"})
     random = np.random.RandomState(0)
+    refused = 0
     for _ in range(2000):
         damaged = bytearray(program)
         damaged[random.randint(len(damaged))] = random.randint(256)
         try:
-            read(tmp_path / "x", bytes(damaged))
+            found = read(tmp_path / "x", bytes(damaged))
         except BadFileError:
-            continue
+            refused += 1
+        else:
+            assert isinstance(found, dict)
+    assert 0 < refused < 2000
 
 
 def test_a_file_too_large_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,9 +35,15 @@ def test_open_set_images_have_no_class():
 
 
 def test_clean_and_many_classes():
-    draw_labels(noise.symmetric(LABELS, 0.0, 4, 1), NAMES, IMAGES).canvas.draw()
-    many = noise.symmetric(np.arange(100).repeat(5), 0.5, 100, 1)
-    draw_labels(many, [str(number) for number in range(100)]).canvas.draw()
+    clean = draw_labels(noise.symmetric(LABELS, 0.0, 4, 1), NAMES, IMAGES)
+    clean.canvas.draw()
+    assert sum(bool(axes.images) for axes in clean.axes) == 1  # the matrix; there is no wrong label to show
+    many = draw_labels(
+        noise.symmetric(np.arange(100).repeat(5), 0.5, 100, 1), [str(number) for number in range(100)]
+    )
+    many.canvas.draw()
+    (matrix,) = (axes.images[0].get_array() for axes in many.axes if axes.images)
+    assert matrix.shape == (100, 100)
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0])
@@ -45,8 +51,13 @@ def test_masks(share):
     masks = np.zeros((20, 16, 16), dtype=np.uint8)
     masks[:, 4:12, 4:12] = 1
     images = np.zeros((20, 16, 16, 3), dtype=np.uint8)
-    for shown in (None, images):
-        draw_masks(noise.corrupt_masks(masks, share, 0.5, 1), shown).canvas.draw()
+    noisy = noise.corrupt_masks(masks, share, 0.5, 1)
+    shown = np.minimum(np.bincount(noisy.kinds)[1:], 6).sum()  # six of each corruption, none of what was kept
+    assert (shown > 0) == (share > 0)
+    for pictures, panels in ((None, 2), (images, 3)):
+        figure = draw_masks(noisy, pictures)
+        figure.canvas.draw()
+        assert sum(bool(axes.images) for axes in figure.axes) == panels * shown
 
 
 def test_pixels_without_a_label_are_drawn_grey():

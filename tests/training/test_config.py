@@ -95,7 +95,9 @@ def test_what_the_authors_chose_by_noise_follows_the_noise():
 def test_every_loss_has_a_config_for_every_recipe():
     for data in (*PAPER, "digits"):
         for loss in available():
-            resolve("fashion-mnist" if data == "mnist-like" else data, loss=loss)
+            config = resolve("fashion-mnist" if data == "mnist-like" else data, loss=loss)
+            assert config.loss == loss
+            assert config.epochs == read_recipe(data)["epochs"]
 
 
 def test_files_then_published_values_then_flags(tmp_path):

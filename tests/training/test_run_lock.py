@@ -140,6 +140,7 @@ def test_looking_does_not_get_in_the_way(tmp_path):
         for _ in range(200):
             with locked(tmp_path, RUN):
                 pass
+        assert looking.poll() is None  # it was looking all the time
     finally:
         looking.kill()
         looking.communicate()

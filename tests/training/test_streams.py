@@ -12,8 +12,7 @@ from noiseproof.training.streams import generator, order_of_epoch, stream_seed
 CPU = torch.device("cpu")
 
 
-def test_a_stream_is_a_function_of_seed_purpose_and_position():
-    assert stream_seed(1, "order", 3) == stream_seed(1, "order", 3)
+def test_streams_of_other_seeds_purposes_and_positions_are_others():
     places = [
         (seed, purpose, *position)
         for seed in range(20)
@@ -35,6 +34,7 @@ def test_the_seeds_are_frozen():
         digest = hashlib.sha256(text.encode()).hexdigest()
         assert stream_seed(*place) == int(digest[:16], 16) // 2
     assert stream_seed(1, "init") == 0x491B0B477127467D
+    assert order_of_epoch(8, seed=1, epoch=0).tolist() == [2, 1, 4, 0, 3, 6, 7, 5]
 
 
 def test_generators_start_at_the_same_place_whatever_was_drawn_before():
