@@ -182,14 +182,8 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         device: torch.device,
         seed: int,
     ) -> None:
-        shape = X.shape[1:]
-        again = (
-            self.warm_start
-            and known is not None
-            and np.array_equal(known, self.classes_)
-            and getattr(self, "_sample_shape", None) == shape
-        )
-        self._sample_shape = shape
+        again = self._can_go_on(known, X.shape[1:])
+        self._sample_shape = X.shape[1:]
         used = np.flatnonzero(weights > 0)
         X, labels, weights = X[used], labels[used], weights[used]
         if len(used) <= BATCH:
@@ -209,32 +203,45 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         double = self.model == "mlp" and len(trained) <= BATCH
         self._dtype = torch.float64 if double else torch.float32
         if not again:
-            self.model_ = self._network(shape)
+            self.model_ = self._network(self._sample_shape)
         self.model_ = self.model_.to(device, self._dtype)
         if not again:
             checks.logits_of_one(self.model_, self._rows(X[:1], device)[slice(0, 1)], len(self.classes_))
-
-        def part(which: NDArray[np.int64]) -> Samples:
-            mean_one = weights[which] / weights[which].mean()
-            return Samples(
-                self._rows(X[which], device),
-                torch.from_numpy(labels[which]).to(device),
-                torch.from_numpy(mean_one).to(device, self._dtype),
-            )
-
+        learned = self._samples(X[trained], labels[trained], weights[trained], device)
+        held_out = None
+        if len(kept_out):
+            held_out = self._samples(X[kept_out], labels[kept_out], weights[kept_out], device)
         history = train(
             self.model_,
             self._loss().to(device),
-            part(trained),
+            learned,
             self._settings(),
             torch.Generator().manual_seed(seed),
-            part(kept_out) if len(kept_out) else None,
+            held_out,
             (lambda line: print(f"RobustClassifier: {line}", flush=True)) if self.verbose else None,
         )
         self.model_ = self.model_.to("cpu")
         self.n_iter_ = history.epochs
         self.loss_curve_ = history.losses
         self.validation_curve_ = history.held_out
+
+    def _can_go_on(self, known: NDArray[Any] | None, shape: tuple[int, ...]) -> bool:
+        """Whether the last fit's network suits these classes and features, and is to be trained on."""
+        return (
+            self.warm_start
+            and known is not None
+            and np.array_equal(known, self.classes_)
+            and getattr(self, "_sample_shape", None) == shape
+        )
+
+    def _samples(
+        self, X: Any, labels: NDArray[np.int64], weights: NDArray[np.float64], device: torch.device
+    ) -> Samples:
+        return Samples(
+            self._rows(X, device),
+            torch.from_numpy(labels).to(device),
+            torch.from_numpy(weights / weights.mean()).to(device, self._dtype),
+        )
 
     def _score_labels(
         self, X: Any, labels: NDArray[np.int64], weights: NDArray[np.float64], seed: int

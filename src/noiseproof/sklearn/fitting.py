@@ -1,5 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The training loop of the estimator: whole tensors, no data loader."""
+"""The training loop of the estimator: whole tensors, weights of samples, no data loader.
+
+It is not built on :mod:`noiseproof.training.engine`, whose loop is about what is written down: a run there has a
+config with a hash, random streams that go on after a stop, checkpoints, and a learning rate by epoch. Here rows may
+be sparse or float64, the learning rate falls with every step, training may stop early, and nothing is written. What
+both do to a batch is the same: the loss, its gradient, L1 on the gradient, a step of the optimiser.
+"""
 
 import copy
 import math
@@ -63,32 +69,12 @@ def train(
     ``loss`` gives one number a sample. Where a batch holds everything, samples come in their own order and the
     result depends on weights only through the weighted mean.
     """
-    parameters = [p for p in model.parameters() if p.requires_grad]
-    optimizer = torch.optim.Adam(
-        parameters, settings.learning_rate, weight_decay=settings.weight_decay, fused=True
-    )
-    count, batch = len(samples.rows), settings.batch_size
-    steps = settings.epochs * len(_sizes(count, batch))
-    step = 0
-    l1 = L1(settings.l1)
+    steps = _Steps(model, loss, samples, settings)
     history = History()
     looks = _Looks(settings) if held_out is not None else None
     model.train()
     for epoch in range(1, settings.epochs + 1):
-        total = torch.zeros((), device=samples.labels.device)
-        for which in _batches(count, batch, random):
-            optimizer.param_groups[0]["lr"] = (
-                settings.learning_rate * (1 + math.cos(math.pi * step / steps)) / 2
-            )
-            optimizer.zero_grad()
-            each = loss(model(samples.rows[which]), samples.labels[which])
-            value = (each * samples.weights[which]).mean()
-            value.backward()
-            l1.add_to_gradients(parameters)
-            optimizer.step()
-            step += 1
-            total += value.detach() * len(each)
-        history.losses.append(float(total) / count)
+        history.losses.append(steps.epoch(random))
         history.epochs = history.best_epoch = epoch
         if not math.isfinite(history.losses[-1]):
             raise FloatingPointError(
@@ -107,6 +93,38 @@ def train(
         history.best_epoch = looks.restore(model)
     model.eval()
     return history
+
+
+class _Steps:
+    """Steps of Adam through the samples, at a learning rate that falls to 0 along a cosine."""
+
+    def __init__(self, model: nn.Module, loss: nn.Module, samples: Samples, settings: Settings) -> None:
+        self._model, self._loss, self._samples, self._settings = model, loss, samples, settings
+        self._parameters = [p for p in model.parameters() if p.requires_grad]
+        self._optimizer = torch.optim.Adam(
+            self._parameters, settings.learning_rate, weight_decay=settings.weight_decay, fused=True
+        )
+        self._l1 = L1(settings.l1)
+        self._done, self._all = 0, settings.epochs * len(_sizes(len(samples.rows), settings.batch_size))
+
+    def epoch(self, random: torch.Generator) -> float:
+        """Go through all samples once; returns the mean loss, L1 left out."""
+        samples, count = self._samples, len(self._samples.rows)
+        total = torch.zeros((), device=samples.labels.device)
+        for which in _batches(count, self._settings.batch_size, random):
+            self._optimizer.param_groups[0]["lr"] = self._learning_rate()
+            self._optimizer.zero_grad()
+            each = self._loss(self._model(samples.rows[which]), samples.labels[which])
+            value = (each * samples.weights[which]).mean()
+            value.backward()
+            self._l1.add_to_gradients(self._parameters)
+            self._optimizer.step()
+            self._done += 1
+            total += value.detach() * len(each)
+        return float(total) / count
+
+    def _learning_rate(self) -> float:
+        return self._settings.learning_rate * (1 + math.cos(math.pi * self._done / self._all)) / 2
 
 
 def _batches(count: int, size: int, random: torch.Generator) -> list[Tensor] | list[slice]:
