@@ -4,9 +4,7 @@
 import difflib
 import sys
 from collections.abc import Iterable
-from typing import Literal
 
-Reduction = Literal["mean", "sum", "none"]
 REDUCTIONS = ("mean", "sum", "none")
 LARGEST_FLOAT = sys.float_info.max
 
