@@ -11,7 +11,7 @@ from noiseproof.datasets.decode import RandomWindow, Squash
 from noiseproof.noise.flips import CIFAR10, CIFAR100_BLOCKS, MNIST_LIKE
 from noiseproof.training import Config, resolve
 from noiseproof.training import data as data_room
-from noiseproof.training.data import Batches, draw_noise, give_labels, load_data
+from noiseproof.training.data import Batches, draw_noise, give_labels, load_data, remark_on_classes
 from noiseproof.training.data import test_batches as batches_of_test
 
 CPU = torch.device("cpu")
@@ -147,6 +147,15 @@ def test_a_class_of_few_pictures_is_trained_on_and_one_that_can_spare_some_is_te
         assert np.bincount(loaded.train.labels, minlength=8).min() == 1
         tested = {loaded.test.class_names[label] for label in loaded.test.labels}
         assert tested == set("abcdef")
+
+
+def test_classes_with_hardly_a_picture_are_named(photos):
+    folder = photos("few", classes=("cat", "dog"), each=9)
+    assert remark_on_classes(load_data(own(folder), CPU)) is None
+    photos("few", classes=("lynx", "owl"), each=3)
+    told = remark_on_classes(load_data(own(folder), CPU))
+    assert told == "Hardly a picture to learn from: lynx (3), owl (3). Add some, or take such a class out."
+    assert remark_on_classes(load_data(resolve("digits", train_size=10), CPU)) is None
 
 
 def test_where_no_class_can_spare_a_picture_a_tenth_of_all_is_tested(photos):

@@ -39,6 +39,9 @@ HELD_OUT_SHARE = 0.1
 MOST_CLASSES_SHOWN = 20
 """Classes up to which a record holds the whole transition matrix; a report draws it."""
 
+HARDLY_ANY = 5
+"""Training pictures of a class below which users are told."""
+
 DATA_SEED = 1
 """Draws what is held out and what ``train_size`` keeps: the runs of a pack share their data, not their seeds."""
 
@@ -181,6 +184,22 @@ def _tenth_of(train: LabeledData) -> datasets.Split:
     spared = np.unique(train.labels[of_each.validation])
     misses_one = len(trained) < len(present) or not np.isin(spared, tested).all()
     return of_each if misses_one else of_all
+
+
+def remark_on_classes(data: TrainingData) -> str | None:
+    """Name classes of the user's own pictures that have hardly any to learn from, if there are such."""
+    if data.has_masks or not data.name.startswith(OWN):
+        return None
+    counts = np.bincount(data.train.labels, minlength=data.num_classes)
+    few = [
+        f"{name} ({count})"
+        for name, count in zip(data.train.class_names, counts, strict=True)
+        if count < HARDLY_ANY
+    ]
+    if not few:
+        return None
+    named = ", ".join(few[:MOST_CLASSES_SHOWN]) + (", …" if len(few) > MOST_CLASSES_SHOWN else "")
+    return f"Hardly a picture to learn from: {named}. Add some, or take such a class out."
 
 
 def load_split(dataset: str, split: str, side: int | None = None) -> LabeledData:

@@ -18,7 +18,7 @@ from noiseproof.training import progress, ranks
 from noiseproof.training.books import Books
 from noiseproof.training.captured import SideBySide, can_capture
 from noiseproof.training.config import Config, inputs_of, noise_file
-from noiseproof.training.data import TrainingData, load_data
+from noiseproof.training.data import TrainingData, load_data, remark_on_classes
 from noiseproof.training.environment import choose_device
 from noiseproof.training.gpu_memory import free_up, is_out_of_memory
 from noiseproof.training.interruption import Interrupted, Interruption
@@ -114,6 +114,8 @@ def train_pack(
             opened = open_sinks(sinks, folder) if ranks.is_first() else []
             for sink in opened:
                 stack.callback(sink.close)
+            if (remark := remark_on_classes(data)) is not None:
+                shown.say(remark)
             books = Books(folder, store, shown, opened)
             stack.callback(books.close)
             _train_together(waiting, data, books, interruption)

@@ -60,7 +60,10 @@ class PlainLines(Silence):
     def begin(self, run_id: str, epochs: int, done: int) -> None:
         """Remember how long the run is."""
         self._epochs[run_id] = epochs
-        print(f"{run_id}: {epochs} epochs" + (f", {done} done before" if done else ""), flush=True)
+        print(
+            f"{run_id}: {epochs} epoch{'s' * (epochs > 1)}" + (f", {done} done before" if done else ""),
+            flush=True,
+        )
 
     def epoch(self, run_id: str, epoch: int, metrics: dict[str, Any]) -> None:
         """Print the epoch, or in a long run every so-manieth one."""
