@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from noiseproof.command_line import app
 from noiseproof.grids import load
-from noiseproof.results.gather import other_runs
+from noiseproof.grids.other_runs import other_runs
 from noiseproof.training.store import Store
 
 SETTINGS = ("--set", "epochs=1", "--set", "train_size=64", "--precision", "bf16")

@@ -131,8 +131,8 @@ def _command_to_train(name: str, grid: "Grid") -> str:
 
 def _runs_with_other_settings(grid: "Grid", folder: Path) -> str | None:
     """How to find runs that bench trained with settings other than those that were said here; None without any."""
+    from noiseproof.grids.other_runs import other_runs
     from noiseproof.report.command import options_of
-    from noiseproof.results.gather import other_runs
 
     other = other_runs(grid, folder)
     if not other.count:

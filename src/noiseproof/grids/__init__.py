@@ -7,7 +7,8 @@
 (12, 10, 360)
 """
 
+from noiseproof.grids.checks import KINDS
 from noiseproof.grids.files import load, names
-from noiseproof.grids.grid import KINDS, Cell, Grid, Method
+from noiseproof.grids.grid import Cell, Grid, Method
 
 __all__ = ["KINDS", "Cell", "Grid", "Method", "load", "names"]

@@ -5,11 +5,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
+from noiseproof.losses import record
 from noiseproof.losses.checks import shown, unknown
 from noiseproof.noise import parse_name, short_name
+from noiseproof.training.config import Config
 
 if TYPE_CHECKING:
     from noiseproof.grids.grid import Grid, Method
+
+KINDS = ("table", "curves", "marginals", "regularisers", "gradients", "alpha-beta")
+"""What a grid is drawn as."""
+
+OF_THE_GRID = ("dataset", "loss", "noise", "seed")
+"""Fields of a config that the grid itself fills."""
 
 MOST_CELLS = 20_000
 """Runs of a grid; with more it is taken for a slip, or for a file that means harm."""
@@ -17,9 +25,6 @@ MOST_CELLS = 20_000
 
 def check_grid(grid: "Grid") -> None:
     """Say what does not stand about a grid; the configs themselves are checked when they are made."""
-    from noiseproof.grids.grid import KINDS
-    from noiseproof.losses import record
-
     if grid.kind not in KINDS:
         raise ValueError(unknown(f"kind of grid {grid.name}", grid.kind, KINDS))
     for what in ("methods", "noises", "seeds"):
@@ -51,9 +56,6 @@ def check_grid(grid: "Grid") -> None:
 
 def check_settings(settings: Mapping[str, Any], place: str) -> None:
     """Refuse keys that are no fields of a config, and those that the grid fills itself."""
-    from noiseproof.grids.grid import OF_THE_GRID
-    from noiseproof.training.config import Config
-
     known = [each.name for each in fields(Config) if each.name not in OF_THE_GRID]
     for key in settings:
         if key in OF_THE_GRID:
@@ -66,8 +68,6 @@ def check_settings(settings: Mapping[str, Any], place: str) -> None:
 
 def chosen_methods(grid: "Grid", wanted: Iterable[str]) -> "tuple[Method, ...]":
     """Methods by label, or by loss where no label fits; in the grid's order."""
-    from noiseproof.losses import record
-
     chosen: set[str] = set()
     for name in wanted:
         found = [each.label for each in grid.methods if each.label.casefold() == name.strip().casefold()]

@@ -4,16 +4,11 @@
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from noiseproof.training.config import Config
-
-KINDS = ("table", "curves", "marginals", "regularisers", "gradients", "alpha-beta")
-"""What a grid is drawn as."""
-
-OF_THE_GRID = ("dataset", "loss", "noise", "seed")
-"""Fields of a config that the grid itself fills."""
+from noiseproof.datasets import DataError
+from noiseproof.grids.checks import check_grid, chosen_methods, chosen_noises
+from noiseproof.training.config import NOT_PART_OF_THE_RESULT, Config, resolve
 
 
 @dataclass(frozen=True)
@@ -38,7 +33,7 @@ class Cell:
     method: Method
     noise: str
     seed: int
-    config: "Config"
+    config: Config
 
 
 @dataclass(frozen=True)
@@ -49,7 +44,7 @@ class Grid:
         name: as the user types it.
         title: in words.
         dataset: what is trained on.
-        kind: what it is drawn as, one of :data:`KINDS`.
+        kind: what it is drawn as, one of :data:`noiseproof.grids.KINDS`.
         methods: what is compared.
         noises: short names of label noise; ``"clean"`` leaves labels as they are.
         seeds: seeds of the runs.
@@ -74,8 +69,6 @@ class Grid:
     overrides: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        from noiseproof.grids.checks import check_grid
-
         check_grid(self)
 
     def column(self, noise: str) -> str:
@@ -93,8 +86,6 @@ class Grid:
         >>> [parts.variant(method) for method in parts.methods]
         ['NCE, epochs=30', 'NNCE, epochs=30', 'epochs=30']
         """
-        from noiseproof.training.config import NOT_PART_OF_THE_RESULT
-
         said = [method.label] if self.kind != "table" or method.settings else []
         for key, value in self.overrides.items():
             if key not in NOT_PART_OF_THE_RESULT:
@@ -144,8 +135,6 @@ class Grid:
             >>> [(cell.method.label, cell.noise, cell.seed) for cell in part.cells()]
             [('APL', 'sym-0.8', 1), ('ANL-CE', 'sym-0.8', 1)]
         """
-        from noiseproof.grids.checks import chosen_methods, chosen_noises
-
         return replace(
             self,
             methods=self.methods if methods is None else chosen_methods(self, methods),
@@ -154,10 +143,7 @@ class Grid:
             overrides=merged(self.overrides, settings or {}),
         )
 
-    def _config(self, method: Method, noise: str, seed: int) -> "Config":
-        from noiseproof.datasets import DataError
-        from noiseproof.training.config import resolve
-
+    def _config(self, method: Method, noise: str, seed: int) -> Config:
         said = merged(self.settings, method.settings, self.overrides)
         try:
             return resolve(self.dataset, recipe=self.recipe, loss=method.loss, noise=noise, seed=seed, **said)
