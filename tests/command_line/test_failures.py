@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 
 import pytest
 import typer
@@ -196,3 +197,24 @@ def test_counts_and_values_without_end(words, message):
 def test_a_device_without_end_is_no_results_file(option):
     done = CliRunner().invoke(app, ["bench", "digits-table", option, "/dev/zero"], catch_exceptions=False)
     assert (done.exit_code, "/dev/zero: expected a results file, found a device" in done.output) == (2, True)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such pipes")
+@pytest.mark.parametrize("words", [["table", "--format", "csv"], ["report"]], ids=lambda words: words[0])
+def test_what_is_no_plain_file_is_written_to_and_not_replaced(line, tmp_path, words):
+    """As root, a file in the place of /dev/null would be in everyone's way; here a pipe stands for it."""
+    pipe, read = tmp_path / "pipe", []
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: read.append(pipe.read_bytes()), daemon=True)
+    reader.start()
+    done = CliRunner().invoke(
+        app,
+        [words[0], "digits-table", "--from", str(line), *words[1:], "--out", str(pipe)],
+        catch_exceptions=False,
+    )
+    assert done.exit_code == 0, done.output
+    reader.join(timeout=30)
+    assert read
+    assert b"90" in read[0]
+    assert pipe.is_fifo()
+    assert os.listdir(tmp_path) == ["pipe"]

@@ -182,3 +182,46 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
         file.write(b"new")
     assert path.read_bytes() == b"new"
     assert [found.name for found in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links and modes are other things there")
+def test_a_link_stays_one_and_a_mode_too(tmp_path: Path) -> None:
+    kept, link = tmp_path / "elsewhere", tmp_path / "link"
+    kept.write_bytes(b"old")
+    kept.chmod(0o600)
+    link.symlink_to(kept)
+    with cache.replacing_file(link) as file:
+        file.write(b"new")
+    assert link.is_symlink()
+    assert (kept.read_bytes(), kept.stat().st_mode & 0o777) == (b"new", 0o600)
+    assert sorted(found.name for found in tmp_path.iterdir()) == ["elsewhere", "link"]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no such devices")
+def test_devices_are_written_to_and_errors_name_what_was_asked_for(tmp_path: Path) -> None:
+    def write(path: Path) -> None:
+        with cache.replacing_file(path) as file:
+            file.write(b"x" * 100_000)
+
+    write(Path("/dev/null"))
+    assert Path("/dev/null").is_char_device()
+    with pytest.raises(OSError, match=r"No space left on device: '/dev/full'"):
+        write(Path("/dev/full"))
+    with pytest.raises(IsADirectoryError):
+        write(tmp_path)
+    with pytest.raises(FileNotFoundError, match="none/file'$"):
+        write(tmp_path / "none" / "file")
+    write(tmp_path / ("ü" * 127))  # of 254 bytes, and one beside it must have a name too
+
+
+@pytest.mark.skipif(not Path("/dev/stdout").exists(), reason="this system has no such device")
+def test_standard_output_in_a_file_is_not_replaced(tmp_path: Path) -> None:
+    code = (
+        "from pathlib import Path; from noiseproof.datasets.cache import replacing_file\n"
+        "print('before', flush=True)\n"
+        "with replacing_file(Path('/dev/stdout')) as file: file.write(b'table\\n')\n"
+        "print('after')"
+    )
+    with (tmp_path / "said").open("wb") as file:
+        subprocess.run([sys.executable, "-c", code], stdout=file, check=True)
+    assert (tmp_path / "said").read_text().split() == ["before", "table", "after"]

@@ -100,6 +100,10 @@ def scratch(folder: Path) -> Iterator[Path]:
         yield Path(path)
 
 
+_STREAMS = {"/dev/stdout": 1, "/dev/stderr": 2}
+"""Names that lead to a file where the shell sends the output to one, which is not ours to replace."""
+
+
 @contextlib.contextmanager
 def replacing_file(path: Path) -> Iterator[BinaryIO]:
     """Give a binary file that takes the place of ``path`` when the block ends well, and vanishes if not.
@@ -113,6 +117,10 @@ def replacing_file(path: Path) -> Iterator[BinaryIO]:
     # A name may have 255 bytes, and a letter four of them.
     temporary = target.parent / f".{target.name[:40]}.{uuid.uuid4().hex}.partial"
     try:
+        if (stream := _STREAMS.get(str(path))) is not None:
+            with open(os.dup(stream), "wb") as file:
+                yield file
+            return
         if target.exists() and not target.is_file():
             with target.open("wb") as file:  # a folder is refused here
                 yield file

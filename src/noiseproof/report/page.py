@@ -4,12 +4,12 @@ page."""
 
 import base64
 import hashlib
-import os
 import shlex
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from noiseproof.datasets.cache import replacing_file
 from noiseproof.durations import duration
 from noiseproof.report.command import options_of
 from noiseproof.report.figures import draw_all
@@ -49,12 +49,8 @@ def write_report(
     bench = None if command else shlex.join(words)
     text = _render(gathered, title or grid.title, introduction, bench, command or bench or "", price_per_hour)
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with replacing_file(path) as file:
+        file.write(text.encode())
 
 
 def _render(

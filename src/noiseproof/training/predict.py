@@ -6,7 +6,6 @@ import hashlib
 import io
 import json
 import logging
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from torch import Tensor, nn
 from noiseproof import models
 from noiseproof.datasets import LabeledData
 from noiseproof.datasets.augment.normalize import normalize
+from noiseproof.datasets.cache import replacing_file
 from noiseproof.datasets.decode import IMAGE_SUFFIXES, CentreAfterResize, Fit, Squash
 from noiseproof.datasets.loader import StreamingLoader
 from noiseproof.losses import checks
@@ -207,22 +207,20 @@ def predict(model: TrainedModel, paths: Sequence[Path], *, workers: int = 0) -> 
 
 def write_predictions(rows: Iterator[tuple[Path, Tensor]], class_names: Sequence[str], out: Path) -> int:
     """Write ``path, predicted, probability`` of each picture as CSV, whole or not at all; returns how many."""
-    temporary = out.with_name(f".{out.name}.{os.getpid()}")
     count = 0
-    try:
-        # A file name may hold bytes that are no text; they come out as they are.
-        with temporary.open("w", newline="", encoding="utf-8", errors="surrogateescape") as file:
-            writer = csv.writer(file)
-            writer.writerow(["path", "predicted", "probability"])
-            for path, probabilities in rows:
-                best = int(probabilities.argmax())
-                writer.writerow(
-                    [safe_cell(str(path)), safe_cell(class_names[best]), f"{probabilities[best]:.6f}"]
-                )
-                count += 1
-        temporary.replace(out)
-    finally:
-        temporary.unlink(missing_ok=True)
+    # A file name may hold bytes that are no text; they come out as they are.
+    with replacing_file(out) as raw:
+        file = io.TextIOWrapper(raw, encoding="utf-8", errors="surrogateescape", newline="")
+        writer = csv.writer(file)
+        writer.writerow(["path", "predicted", "probability"])
+        for path, probabilities in rows:
+            best = int(probabilities.argmax())
+            writer.writerow(
+                [safe_cell(str(path)), safe_cell(class_names[best]), f"{probabilities[best]:.6f}"]
+            )
+            count += 1
+        file.flush()
+        file.detach()
     return count
 
 
