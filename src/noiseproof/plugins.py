@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modules of the user's own that register losses, networks or data sets, for the command line and its processes."""
+"""Modules of the user's own that register losses, noise, networks or data, for commands and their processes."""
 
 import importlib
 import os
 from collections.abc import Sequence
+from pathlib import PurePath
 
 VARIABLE = "NOISEPROOF_IMPORT"
 """Names of modules, separated by commas; processes inherit it."""
@@ -18,6 +19,11 @@ def import_plugins(names: Sequence[str] = ()) -> None:
     said = [each.strip() for each in (*os.environ.get(VARIABLE, "").split(","), *names)]
     wanted = list(dict.fromkeys(filter(None, said)))
     for each in wanted:
+        if each.endswith(".py") or "/" in each or "\\" in each:
+            name = PurePath(each.replace("\\", "/")).stem
+            raise ValueError(
+                f"--import: expected the name of a module in the current folder, {name}, got {each}"
+            )
         try:
             importlib.import_module(each)
         except Exception as error:

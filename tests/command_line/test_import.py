@@ -45,11 +45,15 @@ def noiseproof(folder, *words, **environment):
 
 def test_the_loss_of_the_page_is_a_loss_like_any_other(tmp_path):
     code = re.search(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    (tmp_path / "mine.py").write_text(code[1].rsplit("print(", 1)[0])
+    (tmp_path / "mine.py").write_text(code[1])
     (tmp_path / "grid.toml").write_text(GRID)
-    assert "unknown name 'nsquare'" in noiseproof(tmp_path, "losses", "nsquare").stderr
+    unknown = noiseproof(tmp_path, "losses", "nsquare").stderr
+    assert "unknown name 'nsquare'" in unknown
+    assert unknown.endswith("(one of your own is known with: noiseproof --import MODULE)\n")
     told = noiseproof(tmp_path, "--import", "mine", "losses", "nsquare")
     assert "Normalised squared error" in told.stdout, told.stderr
+    assert "class      mine.NormalizedSquare" in told.stdout
+    assert "import mine  # registers it" in told.stdout
     trained = noiseproof(tmp_path, "--import", "mine", "bench", "grid.toml", "--processes", "2", "--quiet")
     assert "4 runs: 4 finished" in trained.stdout, trained.stderr
     shown = noiseproof(tmp_path, "table", "grid.toml", NOISEPROOF_IMPORT="mine")
@@ -66,3 +70,22 @@ def test_a_module_that_cannot_be_imported_is_told(tmp_path):
     assert (missing.returncode, "--import nowhere: ModuleNotFoundError" in missing.stderr) == (2, True)
     broken = noiseproof(tmp_path, "--import", "broken", "losses")
     assert (broken.returncode, "--import broken: ZeroDivisionError" in broken.stderr) == (2, True)
+    as_a_file = noiseproof(tmp_path, "--import", "folder/broken.py", "losses")
+    assert as_a_file.returncode == 2
+    assert (
+        "expected the name of a module in the current folder, broken, got folder/broken.py"
+        in as_a_file.stderr
+    )
+
+
+def test_the_noise_of_the_page_can_be_looked_at_and_trained_on(tmp_path):
+    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    (tmp_path / "mine.py").write_text(next(code for code in blocks if "noise.register" in code))
+    seen = noiseproof(
+        tmp_path, "--import", "mine", "noise", "digits", "--kind", "next", "--rate", "0.3", "--out", "n.npz"
+    )
+    assert "% wrong" in seen.stdout, seen.stderr
+    unknown = noiseproof(tmp_path, "noise", "digits", "--kind", "next", "--rate", "0.3")
+    assert (unknown.returncode, "--import MODULE" in unknown.stderr) == (2, True)
+    words = ("train", "digits", "--loss", "ce", "--epochs", "1", "--set", "train_size=200")
+    assert "--import MODULE" in noiseproof(tmp_path, *words, "--noise", "next-0.3").stderr

@@ -78,7 +78,7 @@ def noiseproof(
         typer.Option(
             "--import",
             metavar="MODULE",
-            help="Import a module first, which registers losses, networks or data sets of your own.",
+            help="Import a module first, which registers losses, noise, networks or data sets of your own.",
         ),
     ] = None,
 ) -> None:

@@ -3,6 +3,7 @@
 
 import errno
 import os
+import re
 import select
 import sys
 from collections.abc import Iterator
@@ -10,6 +11,8 @@ from contextlib import contextmanager
 from typing import NoReturn
 
 import typer
+
+from noiseproof.plugins import VARIABLE
 
 
 def fail(error: Exception | str) -> NoReturn:
@@ -38,7 +41,11 @@ def _expected() -> tuple[type[Exception], ...]:
 
 
 def _advice(error: Exception | str) -> str:
-    """What to do about a bare error of the system's; one in our words has said it."""
+    """What to do about a bare error of the system's; one in our words has said it, but not how commands import."""
+    if re.match(r"(loss|model): unknown name|noise must be one of|--kind must be", str(error)):
+        return (
+            "" if os.environ.get(VARIABLE) else " (one of your own is known with: noiseproof --import MODULE)"
+        )
     if not isinstance(error, OSError) or error.errno is None or error.strerror != os.strerror(error.errno):
         return ""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):

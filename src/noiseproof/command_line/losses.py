@@ -90,8 +90,8 @@ def _explain(record: "LossRecord", console: "Console") -> None:
         ("also called", ", ".join(record.aliases)),
         ("for", "masks only: it looks at whole images" if record.whole_images else ""),
         ("needs", record.needs),
-        ("class", f"noiseproof.losses.{record.module.__name__}"),
-        ("function", f"noiseproof.losses.{record.function.__name__}"),
+        ("class", f"{_home(record)}.{record.module.__name__}"),
+        ("function", f"{_home(record)}.{record.function.__name__}"),
         ("defaults", assignments(record.defaults) or "none"),
     ):
         if text:
@@ -107,10 +107,18 @@ def _explain(record: "LossRecord", console: "Console") -> None:
     console.print(escape(example(record)), highlight=False)
 
 
+def _home(record: "LossRecord") -> str:
+    """The module to import a loss from: ours, or the user's own."""
+    module = record.module.__module__
+    return "noiseproof.losses" if module.startswith("noiseproof.") else module
+
+
 def example(record: "LossRecord") -> str:
     """Lines of Python that use the loss."""
     weights = {k: v for k, v in record.defaults.items() if isinstance(v, float) and v >= 1e-3}
+    home = _home(record)
     lines = [
+        *([f"  import {home}  # registers it"] if home != "noiseproof.losses" else []),
         "  from noiseproof.losses import create",
         f'  loss = create("{record.name}"{"".join(f", {k}={v:g}" for k, v in weights.items())})',
     ]

@@ -80,7 +80,10 @@ def noise(
     picture: Annotated[str | None, typer.Argument(hidden=True, metavar="[FILE.png]")] = None,
     kind: Annotated[
         str,
-        typer.Option(help="sym, asym, dep, human, open-set, annotators or masks.", rich_help_panel="Noise"),
+        typer.Option(
+            help="sym, asym, dep, human, open-set, annotators, masks, or one of your own (--import).",
+            rich_help_panel="Noise",
+        ),
     ] = "sym",
     rate: Annotated[
         float | None,
@@ -146,9 +149,10 @@ def noise(
         fail(f"--out must end in .npz, got {str(out)!r}")
     from noiseproof.datasets import DataError, load
     from noiseproof.noise.checks import checked_choice
+    from noiseproof.noise.own import own_kinds
 
     try:
-        chosen = checked_choice(ALIASES.get(kind, kind), KINDS, "--kind")
+        chosen = checked_choice(ALIASES.get(kind, kind), (*KINDS, *own_kinds()), "--kind")
         data = load(dataset, split="train")
         noisy = _made(
             data, chosen, Choices(rate, seed, generator, flips, file, key, outside, rates, strength)
@@ -181,8 +185,13 @@ def _tell_use(noisy: "NoisyLabels | NoisyMasks", data: "LabeledData", dataset: s
 def _made(data: "LabeledData", kind: str, choices: Choices) -> "NoisyLabels | NoisyMasks":
     from noiseproof import noise
     from noiseproof.datasets.folders import VOID
+    from noiseproof.noise.own import draw_own, own_kinds
 
     labels, seed = data.labels, choices.seed
+    if kind in own_kinds():
+        own = draw_own(noise.NoiseName(kind, choices.needed("rate")), data, seed)
+        assert own is not None
+        return own
     if kind == "sym":
         generator = choices.generator or "exact"
         return noise.symmetric(labels, choices.needed("rate"), data.num_classes, seed, generator)

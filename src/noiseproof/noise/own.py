@@ -57,6 +57,11 @@ def register(kind: str, draw: Draw) -> None:
     _DRAWS[kind] = draw
 
 
+def own_kinds() -> tuple[str, ...]:
+    """The kinds that were registered."""
+    return tuple(_DRAWS)
+
+
 def own_draw(kind: str) -> Draw | None:
     """What was registered for a kind of noise, or ``None``."""
     return _DRAWS.get(kind)
