@@ -127,7 +127,7 @@ def test_human_labels_from_a_file(run, tmp_path, cifar10):
         (("digits", "--kind", "sim", "--rate", "0.5"), "did you mean 'sym'?"),
         (("digits", "--kind", "sym"), "this kind of noise needs --rate"),
         (("digits", "--kind", "annotators"), "needs --rates"),
-        (("digits", "--kind", "annotators", "--rates", "a,b"), "could not convert"),
+        (("digits", "--kind", "annotators", "--rates", "a,b"), "--rates must be numbers such as"),
         (("digits", "--kind", "open-set", "--rate", "0.1"), "needs --outside"),
         (("digits", "--kind", "sym", "--rate", "1.5"), "rate must lie in [0, 1], got 1.5"),
         (("digits", "--kind", "asym", "--rate", "0.5", "--flips", "0>"), "pairs such as 9>1,3>5, got '0>'"),
