@@ -40,6 +40,35 @@ def load(file: Path | bytes | memoryview, **options: Any) -> Any:
     return torch.load(file if isinstance(file, Path) else io.BytesIO(file), weights_only=True, **options)
 
 
+def load_arrays(path: Path) -> Any:
+    """Read a file that holds NumPy arrays of whole numbers too, as the official label files of CIFAR-N do.
+
+    Raises:
+        EndlessFileError: it would take for ever.
+    """
+    import torch
+
+    with torch.serialization.safe_globals(array_globals()):
+        return load(path, map_location="cpu")
+
+
+def array_globals() -> list[Any]:
+    """What pickled arrays name, and no more: two functions that rebuild them, their types, and the text codec."""
+    import _codecs
+
+    import numpy as np
+
+    core: Any = getattr(np, "_core", None) or np.core  # NumPy 2 renamed it; files keep the old name
+    return [
+        (core.multiarray._reconstruct, "numpy.core.multiarray._reconstruct"),
+        (core.multiarray.scalar, "numpy.core.multiarray.scalar"),
+        np.ndarray,
+        np.dtype,
+        np.dtypes.Int64DType,
+        _codecs.encode,
+    ]
+
+
 def _refuse_endless(stream: BinaryIO) -> None:
     if stream.read(4) == b"PK\x03\x04":
         with zipfile.ZipFile(stream) as archive:

@@ -1,16 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read the official CIFAR-N label files, ``.pt`` files of arrays, without running anything they name.
+"""Read the official CIFAR-N label files, ``.pt`` files of arrays, without running anything they name."""
 
-``torch.load(weights_only=True)`` refuses every name that is not on its list. These files hold NumPy arrays,
-so exactly what arrays need is added to that list, for this one call: the two functions that rebuild an
-array and a number (under the module name old NumPy versions wrote), the array and element types, and the
-text codec.
-"""
-
-import _codecs
 import pickle
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,31 +13,16 @@ from noiseproof.datasets.errors import BadFileError
 MOST_BYTES = 1 << 25  # the larger of the two files has 2.4 MB
 
 
-def _array_globals() -> list[Any]:
-    core: Any = getattr(np, "_core", None) or np.core  # NumPy 2 renamed it; files keep the old name
-    return [
-        (core.multiarray._reconstruct, "numpy.core.multiarray._reconstruct"),
-        (core.multiarray.scalar, "numpy.core.multiarray.scalar"),
-        np.ndarray,
-        np.dtype,
-        np.dtypes.Int64DType,
-        _codecs.encode,
-    ]
-
-
 def read(path: Path) -> dict[str, NDArray[np.int64]]:
     """Return the label sets of an official CIFAR-N file by their own keys.
 
     Raises:
         BadFileError: it is damaged, or holds anything but lists and arrays of whole numbers.
     """
-    import torch
-
     if path.stat().st_size > MOST_BYTES:
         raise BadFileError(path, f"a label file of at most {MOST_BYTES} bytes", f"{path.stat().st_size}")
     try:
-        with torch.serialization.safe_globals(_array_globals()):
-            content = torch_files.load(path, map_location="cpu")
+        content = torch_files.load_arrays(path)
     except pickle.UnpicklingError as error:
         reason = str(error).partition("GLOBAL ")[2].split(" was not", 1)[0]
         found = f"one that names {reason}" if reason else "something else, or a damaged one"

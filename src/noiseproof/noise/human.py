@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Labels that people gave: the official files of CIFAR-10N and CIFAR-100N.
 
-The files are torch archives of NumPy arrays. They are read with ``weights_only=True`` and exactly the few
-names that those arrays need, so that a file cannot run code.
+The files are torch archives of NumPy arrays, read by :mod:`noiseproof.torch_files`, so that none can run code.
 """
 
-import _codecs
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
@@ -15,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from noiseproof import torch_files
 from noiseproof.noise.checks import Labels, checked_choice, checked_labels
 from noiseproof.noise.record import NoisyLabels
 
@@ -96,35 +95,16 @@ def from_arrays(
 
 
 def _read(path: Path) -> Mapping[str, Any]:
-    import torch  # only this reader needs it
-
-    from noiseproof import torch_files
-
     if not path.is_file():
         raise FileNotFoundError(f"no file {path}: the official human labels are at http://noisylabels.com")
     try:
-        with torch.serialization.safe_globals(_array_globals()):
-            entries = torch_files.load(path, map_location="cpu")
+        entries = torch_files.load_arrays(path)
     except Exception as error:  # on damaged bytes torch raises nearly every kind
         reason = str(error).strip().splitlines()[0][:300] if str(error).strip() else type(error).__name__
         raise ValueError(f"{path} is not a readable file of human labels: {reason}") from error
     if not isinstance(entries, Mapping):
         raise ValueError(f"{path} must hold named label sets, got {type(entries).__name__}")
     return entries
-
-
-def _array_globals() -> list[Any]:
-    """What a pickled NumPy integer array names, under the module name NumPy had when the files were made."""
-    from numpy._core import multiarray
-
-    return [
-        (multiarray._reconstruct, "numpy.core.multiarray._reconstruct"),
-        (multiarray.scalar, "numpy.core.multiarray.scalar"),
-        np.ndarray,
-        np.dtype,
-        np.dtypes.Int64DType,
-        _codecs.encode,
-    ]
 
 
 def _labels(path: str | PathLike[str], entries: Mapping[str, Any], key: str, num_classes: int) -> Labels:
