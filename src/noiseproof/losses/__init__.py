@@ -9,7 +9,7 @@
 tensor(1.0900)
 """
 
-import noiseproof.losses.records  # noqa: F401  (fills the catalogue)
+from noiseproof.losses import records  # noqa: F401  (fills the catalogue)
 from noiseproof.losses.active_asymmetric import (
     NCEandAEL,
     NCEandAGCE,
@@ -44,9 +44,7 @@ from noiseproof.losses.asymmetric import (
     asymmetric_generalized_cross_entropy,
     asymmetric_unhinged,
 )
-from noiseproof.losses.binary import (
-    Binary,
-)
+from noiseproof.losses.binary import Binary
 from noiseproof.losses.catalogue import (
     LossRecord,
     available,
@@ -92,9 +90,7 @@ from noiseproof.losses.focal_loss import (
     focal,
 )
 from noiseproof.losses.fused import InplaceGradient, fused_linear, with_inplace_gradient
-from noiseproof.losses.image_loss import (
-    ImageLoss,
-)
+from noiseproof.losses.image_loss import ImageLoss
 from noiseproof.losses.joint_asymmetric import (
     JALCrossEntropy,
     JALFocal,
@@ -116,9 +112,7 @@ from noiseproof.losses.mean_absolute import (
     normalized_reverse_cross_entropy,
     reverse_cross_entropy,
 )
-from noiseproof.losses.module import (
-    RobustLoss,
-)
+from noiseproof.losses.module import RobustLoss
 from noiseproof.losses.negative_losses import (
     NegativeCrossEntropy,
     NegativeFocal,
@@ -140,9 +134,7 @@ from noiseproof.losses.per_class import (
     P_MIN,
     of_probability,
 )
-from noiseproof.losses.recipes import (
-    Recipe,
-)
+from noiseproof.losses.recipes import Recipe
 from noiseproof.losses.regularizers import (
     L1,
     L2,

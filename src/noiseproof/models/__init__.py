@@ -10,7 +10,7 @@ torch.Size([1, 10])
 cnn8 mnist-cnn resnet18 resnet34 resnet50 resnet18-cifar resnet34-cifar resnet50-cifar vgg19-bn mlp
 """
 
-import noiseproof.models.records  # noqa: F401  (fills the catalogue)
+from noiseproof.models import records  # noqa: F401  (fills the catalogue)
 from noiseproof.models.catalogue import ModelRecord, available, create, record, register
 from noiseproof.models.mlp import MLP
 from noiseproof.models.nnunet import NnUNet
