@@ -35,7 +35,7 @@ def check_line(line: Mapping[str, Any]) -> None:
         if not isinstance(config.get(key, ""), str):
             raise ValueError(f"config.{key}: expected a text, got {shown(config[key])}")
     if not isinstance(environment.get("versions") or {}, Mapping):
-        raise ValueError("versions: expected an object")
+        raise ValueError(f"versions: expected an object, got {shown(environment['versions'])}")
     _check_epochs(line.get("epochs") or {})
     _check_noise(line.get("noise_facts") or {}, line.get("predicted_marginals"))
 
@@ -72,22 +72,27 @@ def _check_epochs(epochs: Mapping[str, Any]) -> None:
     if not pulls:
         return
     if not isinstance(pulls, Mapping):
-        raise ValueError("strongest_pull: expected an object")
+        raise ValueError(f"strongest_pull: expected an object, got {shown(pulls)}")
     levels = numbers("strongest_pull.quantiles", pulls.get("quantiles"))
     parts = {part: _listed(f"strongest_pull.{part}", pulls.get(part)) for part in ("clean", "flipped")}
     if len(parts["clean"]) != len(parts["flipped"]):
-        raise ValueError("strongest_pull: expected as many epochs of clean samples as of flipped ones")
+        raise ValueError(
+            "strongest_pull: expected as many epochs of clean samples as of flipped ones, got "
+            f"{len(parts['clean'])} and {len(parts['flipped'])}"
+        )
     for part, rows in parts.items():
         for row in rows:
             if row is not None and len(numbers(f"strongest_pull.{part}", row)) != len(levels):
-                raise ValueError(f"strongest_pull.{part}: expected {len(levels)} numbers an epoch")
+                raise ValueError(
+                    f"strongest_pull.{part}: expected {len(levels)} numbers an epoch, got {len(row)}"
+                )
 
 
 def _check_noise(facts: Mapping[str, Any], predicted: Any) -> None:
     counts: dict[str, int] = {}
     names = _listed("class_names", facts.get("class_names"))
     if not all(isinstance(name, str) for name in names):
-        raise ValueError("class_names: expected a list of texts")
+        raise ValueError(f"class_names: expected a list of texts, got {shown(names)}")
     counts["class_names"] = len(names)
     for key, values in (
         ("class_rates", facts.get("class_rates")),
