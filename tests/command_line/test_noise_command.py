@@ -139,7 +139,7 @@ def test_human_labels_from_a_file(run, tmp_path, cifar10):
         (("digits", "mine.png", "--rate", "0.5"), "only understood as --show FILE.png"),
         (("digits", "mine.jpg", "--rate", "0.5", "--show"), "only understood as --show FILE.png"),
         (("digits", "--rate", "0.5", "--seed", "-1"), "seed must be between"),
-        (("digits", "--rate", "0.5", "--out", "no/such/folder/x.npz"), "there is no folder no/such/folder"),
+        (("digits", "--rate", "0.5", "--out", "no/such/folder/x.npz"), "no/such/folder to write x.npz in"),
     ],
 )
 def test_what_it_refuses(run, tmp_path, arguments, message):
