@@ -447,8 +447,8 @@ def _binary() -> Iterator[bytes]:
     yield b"a" + bytes(9)
     yield b"j[0, 9, 3, 3]"
     yield b"j[0, true, 3.0, 10]"
-    yield b"j" + b"[" * 2000
-    yield b"j" + b"9" * 5000
+    yield b"j" + b"[" * 1200
+    yield b"j" + b"9" * 4400
 
 
 def _own_data() -> Iterator[bytes]:
