@@ -101,3 +101,19 @@ def test_a_mistake_is_one_line(run, said, message):
     assert done.exit_code == 2
     assert message in done.output
     assert len(done.output.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("command", ["table", "report"])
+def test_a_part_of_the_grid_has_only_its_rows_and_columns(run, trained, command):
+    part = ("--methods", "anl-ce", "--noise", "sym-0.4", "--seeds", "1")
+    form = ("--format", "latex") if command == "table" else ()
+    done = run(command, "digits-table", *part, *SETTINGS, *form)
+    assert done.exit_code == 0, done.output
+    text = done.output if command == "table" else Path("digits-table.html").read_text(encoding="utf-8")
+    assert f"{trained[1]['anl-ce']:.2f}" in text
+    assert "GCE" not in text
+    assert "sym-0.6" not in text
+    assert ("--seeds 1" in text) == (command == "report")
+    unknown = run(command, "digits-table", "--methods", "anlce", *SETTINGS)
+    assert unknown.exit_code == 2
+    assert "anlce" in unknown.output

@@ -74,7 +74,7 @@ def trouble_with(arguments: list[str]) -> str | None:
                 if not words:
                     return f"{name} without a value"
                 value = words.pop(0)
-                own = name == "--loss" and "--import" in arguments  # a loss that the page registers
+                own = name in ("--loss", "--noise") and "--import" in arguments  # what the page registers
                 if not own and (problem := _trouble_with_value(name, value, command.name)):
                     return problem
         elif hasattr(command, "commands"):

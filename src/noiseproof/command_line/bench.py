@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from noiseproof.command_line.failures import fail
-from noiseproof.command_line.options import KeptIn, Quiet, read_items, read_part, read_seeds, read_setting
+from noiseproof.command_line.options import (
+    KeptIn,
+    OnlyMethods,
+    OnlyNoises,
+    OnlySeeds,
+    Quiet,
+    read_part,
+    read_selection,
+    read_setting,
+)
 
 if TYPE_CHECKING:
     from noiseproof.grids import Cell, Grid
@@ -46,11 +55,9 @@ def bench(
             metavar="GRID", help="A grid's name, or a TOML file; without one, the names are listed."
         ),
     ] = None,
-    methods: Annotated[
-        str | None, typer.Option(help="Only these: labels or losses, separated by commas.")
-    ] = None,
-    noise: Annotated[str | None, typer.Option(help="Only these noises, separated by commas.")] = None,
-    seeds: Annotated[str | None, typer.Option(help="These seeds, such as 1,2,3 or 4-8.")] = None,
+    methods: OnlyMethods = None,
+    noise: OnlyNoises = None,
+    seeds: OnlySeeds = None,
     budget: Annotated[
         str | None,
         typer.Option(
@@ -173,9 +180,7 @@ def _chosen(
     said = dict(read_setting(text) for text in settings)
     said |= {key: value for key, value in (("precision", precision), ("device", device)) if value is not None}
     grid = grids.load(name).narrowed(
-        None if methods is None else read_items(methods, "--methods"),
-        None if noise is None else read_items(noise, "--noise"),
-        None if seeds is None else read_seeds(seeds),
+        *read_selection(methods, noise, seeds),
         said,
     )
     cells = grid.cells()

@@ -30,6 +30,11 @@ FromFiles = Annotated[
         "--from", metavar="FILE", help="A results file instead of the runs folder; with --folder, both."
     ),
 ]
+OnlyMethods = Annotated[
+    str | None, typer.Option("--methods", help="Only these: labels or losses, separated by commas.")
+]
+OnlyNoises = Annotated[str | None, typer.Option("--noise", help="Only these noises, separated by commas.")]
+OnlySeeds = Annotated[str | None, typer.Option("--seeds", help="These seeds, such as 1,2,3 or 4-8.")]
 OtherSettings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Runs that bench trained with this setting: epochs=30."),
@@ -73,6 +78,21 @@ def read_seeds(text: str) -> list[int]:
     if not seeds:
         raise ValueError(f"--seeds: expected a range that goes up, got {text!r}")
     return list(dict.fromkeys(seeds))
+
+
+def read_selection(
+    methods: str | None, noises: str | None, seeds: str | None
+) -> tuple[list[str] | None, list[str] | None, list[int] | None]:
+    """What ``--methods``, ``--noise`` and ``--seeds`` choose of a grid; None is all of it.
+
+    >>> read_selection("ce,anl-ce", None, "1-3")
+    (['ce', 'anl-ce'], None, [1, 2, 3])
+    """
+    return (
+        None if methods is None else read_items(methods, "--methods"),
+        None if noises is None else read_items(noises, "--noise"),
+        None if seeds is None else read_seeds(seeds),
+    )
 
 
 def read_part(text: str) -> tuple[int, int]:

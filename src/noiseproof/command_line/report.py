@@ -7,7 +7,16 @@ from typing import Annotated
 import typer
 
 from noiseproof.command_line.failures import plain_errors
-from noiseproof.command_line.options import FromFiles, GridName, OtherPrecision, OtherSettings, RunsFolder
+from noiseproof.command_line.options import (
+    FromFiles,
+    GridName,
+    OnlyMethods,
+    OnlyNoises,
+    OnlySeeds,
+    OtherPrecision,
+    OtherSettings,
+    RunsFolder,
+)
 from noiseproof.command_line.table import gather_runs
 
 EPILOG = """
@@ -31,6 +40,9 @@ current folder), or from a results file.
 def report(
     grid: GridName,
     from_files: FromFiles = None,
+    methods: OnlyMethods = None,
+    noise: OnlyNoises = None,
+    seeds: OnlySeeds = None,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The page to write; else GRID.html.")
     ] = None,
@@ -44,11 +56,13 @@ def report(
 ) -> None:
     """Write a page about a grid: table against the paper, figures, noise, settings, every run and its command."""
     with plain_errors():
-        gathered = gather_runs(grid, from_files, folder, set_, precision)
+        gathered = gather_runs(grid, from_files, folder, set_, precision, (methods, noise, seeds))
         from noiseproof.report import write_report
 
         path = out or Path(f"{gathered.grid.name}.html")
-        write_report(gathered, path, grid_argument=grid, price_per_hour=price_per_hour)
+        said = (("--methods", methods), ("--noise", noise), ("--seeds", seeds))
+        part = [word for option, value in said if value is not None for word in (option, value)]
+        write_report(gathered, path, grid_argument=grid, part_of_grid=part, price_per_hour=price_per_hour)
     typer.echo(f"Page: {path}")
     if open_page:
         typer.launch(str(path))

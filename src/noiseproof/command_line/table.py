@@ -13,9 +13,13 @@ from noiseproof.command_line.failures import plain_errors
 from noiseproof.command_line.options import (
     FromFiles,
     GridName,
+    OnlyMethods,
+    OnlyNoises,
+    OnlySeeds,
     OtherPrecision,
     OtherSettings,
     RunsFolder,
+    read_selection,
     read_setting,
 )
 from noiseproof.command_line.terminal import open_console, printable
@@ -37,6 +41,8 @@ Runs are read from the runs folder (NOISEPROOF_RUNS, or else runs in the current
 
   noiseproof table cifar10-table --format latex --out table.tex
 
+  noiseproof table digits-table --methods ce,apl,anl-ce --noise sym-0.4,sym-0.6 --format latex
+
   noiseproof table my-grid.toml --format csv --no-published
 
   noiseproof table my-grid.toml --set epochs=30 --precision float32   runs of bench with the same options
@@ -56,6 +62,9 @@ def table(
     grid: GridName,
     format: Annotated[Format, typer.Option(help="How to write it.")] = Format.terminal,
     from_files: FromFiles = None,
+    methods: OnlyMethods = None,
+    noise: OnlyNoises = None,
+    seeds: OnlySeeds = None,
     published: Annotated[bool, typer.Option(help="With the paper's numbers, where it has them.")] = True,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write to a file.")] = None,
     set_: OtherSettings = None,
@@ -67,7 +76,7 @@ def table(
     from noiseproof.results import TEXT_FORMATS, table_of
 
     with plain_errors():
-        gathered = gather_runs(grid, from_files, folder, set_, precision)
+        gathered = gather_runs(grid, from_files, folder, set_, precision, (methods, noise, seeds))
         made = table_of(gathered)
         if format is not Format.terminal:
             text = TEXT_FORMATS[format.value](made, published)
@@ -91,6 +100,7 @@ def gather_runs(
     folder: Path | None,
     settings: list[str] | None = None,
     precision: str | None = None,
+    selection: tuple[str | None, str | None, str | None] = (None, None, None),
 ) -> "Gathered":
     """Find a grid's runs where the user says: in files, in a folder, or in the usual folder if neither is given.
 
@@ -100,6 +110,7 @@ def gather_runs(
         folder: a runs folder.
         settings: what bench was told with ``--set``.
         precision: what it was told with ``--precision``.
+        selection: what it was told with ``--methods``, ``--noise`` and ``--seeds``.
 
     Raises:
         ValueError: none is recorded there.
@@ -109,7 +120,8 @@ def gather_runs(
     from noiseproof.training.store import default_folder
 
     said = dict(read_setting(text) for text in settings or ())
-    loaded = load(grid).narrowed(settings=said | ({} if precision is None else {"precision": precision}))
+    said |= {} if precision is None else {"precision": precision}
+    loaded = load(grid).narrowed(*read_selection(*selection), settings=said)
     if not files and folder is None:
         folder = default_folder()
     gathered = gather(loaded, folder=folder, files=files or ())

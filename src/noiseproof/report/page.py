@@ -5,6 +5,7 @@ page."""
 import base64
 import hashlib
 import shlex
+from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ def write_report(
     title: str | None = None,
     introduction: str = "",
     grid_argument: str | None = None,
+    part_of_grid: Sequence[str] = (),
     command: str | None = None,
     price_per_hour: float | None = None,
 ) -> None:
@@ -37,6 +39,7 @@ def write_report(
         title: heading; the grid's title by default.
         introduction: a sentence or two below it.
         grid_argument: how the user names the grid in commands; its name by default.
+        part_of_grid: the options that choose a part of it, such as ``--methods ce``.
         command: what repeats all of it, where that is not ``noiseproof bench GRID`` with the grid's overrides.
         price_per_hour: what an hour of the machine costs, to state each run's cost.
     """
@@ -45,7 +48,7 @@ def write_report(
     if price_per_hour is not None and not price_per_hour >= 0:
         raise ValueError(f"price_per_hour: expected a number from 0, got {price_per_hour!r}")
     grid = gathered.grid
-    words = ["noiseproof", "bench", grid_argument or grid.name, *options_of(grid.overrides)]
+    words = ["noiseproof", "bench", grid_argument or grid.name, *part_of_grid, *options_of(grid.overrides)]
     bench = None if command else shlex.join(words)
     text = _render(gathered, title or grid.title, introduction, bench, command or bench or "", price_per_hour)
     path.parent.mkdir(parents=True, exist_ok=True)
