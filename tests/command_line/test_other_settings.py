@@ -117,3 +117,12 @@ def test_a_part_of_the_grid_has_only_its_rows_and_columns(run, trained, command)
     unknown = run(command, "digits-table", "--methods", "anlce", *SETTINGS)
     assert unknown.exit_code == 2
     assert "anlce" in unknown.output
+
+
+def test_a_part_of_a_results_file_has_only_its_rows_and_columns(run):
+    recorded = Path(__file__).parents[2] / "results" / "digits-table.jsonl"
+    part = ("--methods", "ce,anl-ce", "--noise", "sym-0.4", "--seeds", "1,2")
+    done = run("table", "digits-table", "--from", recorded, *part, "--format", "csv")
+    assert done.exit_code == 0, done.output
+    rows = [line.split(",")[:2] for line in done.output.splitlines()]
+    assert rows[1:] == [["CE", "sym-0.4"], ["ANL-CE", "sym-0.4"]]
