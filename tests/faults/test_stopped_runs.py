@@ -55,13 +55,14 @@ def start(folder, epochs):
 
 
 def wait_for_an_epoch(folder, process):
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 600
     before = {path: path.stat().st_mtime_ns for path in folder.glob("*/checkpoint.pt")}
     while time.monotonic() < deadline and process.poll() is None:
         for path in folder.glob("*/checkpoint.pt"):
             if path.stat().st_mtime_ns != before.get(path):
                 return
         time.sleep(0.02)
+    assert process.poll() is not None, "no epoch was saved within ten minutes"
 
 
 def stop_once(folder, epochs, signals, wait):
