@@ -22,7 +22,7 @@ TITLES = {
     "loss_parameters": "α, β, λ and other numbers of the loss",
     "l1": "δ, the strength of L1",
     "weight_decay": "Weight decay",
-    "model": "Network, picture size, batch, epochs",
+    "model": "Network, picture size, batch, epochs, schedule",
     "batch_size": "The estimator: batch, epochs, widths, learning rate",
 }
 """Headings, each before the first rule for that field."""
@@ -51,7 +51,7 @@ def _grouped(general: Iterable[Rule]) -> Iterable[tuple[str, list[Rule]]]:
     for rule in general:
         if rule.name.startswith("table-"):
             title = TITLES["batch_size"]
-        elif rule.field in ("model", "image_size", "batch_size", "epochs"):
+        elif rule.field in ("model", "image_size", "batch_size", "epochs", "schedule"):
             title = TITLES["model"]
         else:
             title = TITLES[rule.field]

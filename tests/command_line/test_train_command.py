@@ -137,7 +137,10 @@ def test_the_users_own_pictures_are_planned_and_the_reasons_printed(run, photos)
     )
     assert done.exit_code == 0, done.output
     lines = done.output.splitlines()
-    assert "batch_size = 128: 20 training pictures give 1 steps an epoch" in lines
+    told = (
+        "batch_size = 16: 20 training pictures and the paper's 128 give 120 steps in 120 epochs, too few to"
+    )
+    assert f"{told} learn much; 16 gives 240" in lines
     assert "loss_parameters = {'beta': 5.0}: 2 classes: published for CIFAR-10 and anl-ce" in lines
     assert any(line.startswith("learning_rate = 0.01: ") for line in lines)
     assert not any(line.startswith(("model =", "epochs =", "image_size =")) for line in lines)

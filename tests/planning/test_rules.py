@@ -10,6 +10,7 @@ from noiseproof.losses import available, published_recipe
 from noiseproof.planning import Facts, Noise, decide, rules
 from noiseproof.planning.sources import (
     Cells,
+    LittleData,
     Measured,
     Numbers,
     PageRow,
@@ -61,6 +62,9 @@ def test_rules_have_names_of_their_own():
         PageRow("no L1", (80.4, 63.9)),
         PageRow("loss anl-ce*", (81.9, 66.5)),  # better than automatic: supports nothing
         PageRow("no such row", ()),
+        LittleData("digits 200", "anl-ce", "row", "batch 16", (40.0, 71.5)),  # the other way round
+        LittleData("digits 200", "anl-ce", "batch 16", "row", (71.5, 40.1)),
+        LittleData("digits 201", "anl-ce", "batch 16", "row", (71.5, 40.0)),
         Measured("balance 0.2", "anl-ce*", "anl-ce", (79.1, 82.5)),
         Measured("balance 0.2", "anl-ce", "anl-ce*", (82.5, 79.2)),
         Measured("balance 0.25", "anl-ce", "anl-ce*", (82.5, 79.1)),
@@ -85,6 +89,9 @@ CASES = [
     facts(),
     facts(form="masks"),
     facts(form="masks", samples=7),
+    facts(form="masks", samples=60, classes=2),
+    facts(samples=200),
+    facts(samples=200, grey=True, side=28),
     facts(samples=300_000, side=20),
     facts(samples=30_000),
     facts(samples=30_000, noise=Noise(0.3, "asym")),
@@ -242,6 +249,61 @@ def test_a_plan_for_masks_has_the_loss_as_the_recipe_resolves_it(loss):
     ) == config.loss_parameters
     assert (planned["l1"].value if "l1" in planned else 0.0) == config.l1
     assert planned["weight_decay"].value == config.weight_decay
+
+
+@pytest.mark.parametrize(
+    ("changes", "batch", "steps"),
+    [
+        ({"samples": 40}, 16, 360),
+        ({"samples": 200}, 32, 840),
+        ({"samples": 500}, 64, 960),
+        ({"samples": 513}, 128, 600),
+        ({"samples": 3_000}, 128, 2_880),
+        ({"samples": 100, "grey": True, "side": 28}, 16, 350),
+        ({"samples": 500, "grey": True, "side": 28}, 32, 800),
+        ({"samples": 1_000, "grey": True, "side": 28}, 64, 800),
+        ({"samples": 1_300, "grey": True, "side": 28}, 128, 550),
+        ({"samples": 7, "form": "masks"}, 4, 200),
+        ({"samples": 20, "form": "masks"}, 4, 500),
+        ({"samples": 60, "form": "masks"}, 8, 800),
+        ({"samples": 200, "form": "masks"}, 16, 1_300),
+        ({"samples": 200, "classes": 60}, 128, 400),  # nothing was measured with CIFAR-100's network
+    ],
+    ids=str,
+)
+def test_little_data_smaller_batches(changes, batch, steps):
+    """Until there are 500 steps in the row's epochs, which stay what they are."""
+    plan = chosen(facts(**changes))
+    assert plan["batch_size"].value == batch
+    assert plan["epochs"].value * -(-changes["samples"] // batch) == steps
+    if plan["batch_size"].rule == "batch-little-data":
+        assert plan["batch_size"].reason.endswith(f"{batch} gives {steps}")
+
+
+@pytest.mark.parametrize(("loss", "batch"), [("anl-ce", 16), ("anl-ce*", 16), ("ce", 128), ("gce", 128)])
+def test_smaller_batches_are_for_losses_that_fit_slowly(loss, batch):
+    assert chosen(facts(samples=100), loss=loss)["batch_size"].value == batch
+
+
+def test_few_masks_have_a_learning_rate_that_lasts():
+    few, many = (chosen(facts(form="masks", classes=2, samples=n)) for n in (499, 500))
+    assert few["schedule"].value == "cosine"
+    assert "499 pictures make short epochs" in few["schedule"].reason
+    assert "schedule_factor" not in few
+    assert (many["schedule"].value, many["schedule_factor"].value) == ("exponential", 0.8)
+
+
+@pytest.mark.parametrize("name", ["isic2017", "isic2017-128px", "blobs"])
+def test_masks_with_a_recipe_keep_its_schedule_and_batch(name):
+    plan = chosen(facts(form="masks", classes=2, name=name, recipe=name, samples=50))
+    assert plan["schedule"].value == "exponential"
+    assert plan["batch_size"].value == 16
+
+
+@pytest.mark.parametrize("name", ["cifar10", "mnist-like", "digits"])
+def test_a_set_of_the_paper_keeps_its_batch_however_few_are_taken(name):
+    plan = chosen(facts(name=name, recipe=name, form="pictures", samples=50))
+    assert plan["batch_size"].value == read_recipe(name)["batch_size"]
 
 
 def test_more_data_fewer_epochs():

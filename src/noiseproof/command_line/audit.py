@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from noiseproof.datasets import LabeledData
 
 FEW_PICTURES = 1_000
-"""Fewer can be looked through in an hour."""
+"""Fewer can be looked through."""
 
 EPILOG = """
 [bold]Examples[/bold]

@@ -28,7 +28,7 @@ SHOWN_WHERE_UNUSUAL = (
     "schedule_milestones",
     "clip_norm",
 )
-"""Fields that are left out of a plan where they have the value that a config has anyway."""
+"""Fields that are left out of a plan where they have the value that a config has anyway and that the row has."""
 
 
 @cache
@@ -102,7 +102,7 @@ def _still_open(choice: Choice, said: Mapping[str, Any]) -> Choice | None:
 
 
 def _is_usual(choice: Choice) -> bool:
-    if choice.field not in SHOWN_WHERE_UNUSUAL:
+    if choice.field not in SHOWN_WHERE_UNUSUAL or choice.rule in {rule.name for rule in SPECIAL_RULES}:
         return False
     return choice.field in _defaults() and choice.value == _defaults()[choice.field]
 

@@ -243,6 +243,49 @@ class Measured:
 
 
 @dataclass(frozen=True)
+class LittleData:
+    """Two settings of training on little data, of which the first is better in the mean over their common seeds.
+
+    Attributes:
+        data: the set and its size, as in the file ``docs/performance/little-data.jsonl``.
+        loss: what was trained with.
+        better: the setting that speaks for the rule.
+        worse: the other one.
+        means: accuracy or Dice of both in percent, to a tenth.
+    """
+
+    data: str
+    loss: str
+    better: str
+    worse: str
+    means: tuple[float, float]
+
+    file = "docs/performance/little-data.jsonl"
+
+    def __str__(self) -> str:
+        better, worse = self.means
+        return f"{self.file}, {self.data}, {self.loss}: {self.better} {better:.1f}, {self.worse} {worse:.1f}"
+
+    def trouble(self, root: Path) -> str | None:
+        """See whether the file says so."""
+        scores: dict[str, dict[int, float]] = {self.better: {}, self.worse: {}}
+        for line in (root / self.file).read_text().splitlines():
+            each = json.loads(line)
+            if (each["set"], each["loss"]) == (self.data, self.loss) and each["setting"] in scores:
+                scores[each["setting"]][each["seed"]] = each["score"]
+        seeds = scores[self.better].keys() & scores[self.worse].keys()
+        if not seeds:
+            both = f"{self.better} and {self.worse} of one seed"
+            return f"{self.file} has no {self.data}, {self.loss} with {both}"
+        found = tuple(
+            round(mean(scores[each][seed] for seed in seeds), 1) for each in (self.better, self.worse)
+        )
+        if found != self.means:
+            return f"{self.file}, {self.data}, {self.loss}: {found}, not {self.means}"
+        return None if found[0] > found[1] else f"not so: {self}"
+
+
+@dataclass(frozen=True)
 class PageRow:
     """A row of a measured table in a page of the documentation, no better than the row ``automatic``.
 

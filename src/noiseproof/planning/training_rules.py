@@ -6,9 +6,23 @@ from typing import Any
 from noiseproof.planning.facts import Facts
 from noiseproof.planning.row_rules import DIGITS_LEAD, OWN_ROWS, SAMPLES, SIDES
 from noiseproof.planning.rule import Chosen, Rule
-from noiseproof.planning.sources import TITLES, PictureSize, RecipeField, Recorded
+from noiseproof.planning.sources import TITLES, LittleData, PictureSize, RecipeField, Recorded
 
 LEAST_EPOCHS = 10
+
+LEAST_STEPS = 500
+"""Of a whole training. Below it the batch is made smaller; more passes instead learn wrong labels by heart."""
+
+FITS_SLOWLY = "anl-"
+"""Beginning of the names of losses that are slow to fit: cross-entropy is fast, and loses by more steps."""
+
+SMALLEST_BATCH = 16
+SMALLEST_BATCH_OF_MASKS = 4
+"""Of masks every pixel is a sample."""
+
+FEW_MASKS = 500
+"""A quarter of ISIC-2017: with fewer, a learning rate that falls by a fifth an epoch is soon gone."""
+
 FIELDS = (
     "model",
     "model_options",
@@ -44,9 +58,32 @@ DIGITS_BATCHES = (
     ),
 )
 
+FEW_PICTURES = (
+    LittleData("digits 100", "anl-ce", "batch 16", "row", (58.5, 20.6)),
+    LittleData("digits 200", "anl-ce", "batch 16", "row", (71.5, 40.0)),
+    LittleData("digits 200", "anl-ce", "batch 32", "batch 32, 2000 steps", (64.6, 53.5)),
+    LittleData("digits 500", "anl-ce", "batch 32", "row", (85.8, 61.3)),
+    LittleData("digits 1000", "anl-ce", "batch 64", "row", (88.7, 79.8)),
+    LittleData("fashion14 200", "anl-ce", "batch 16", "row", (55.8, 35.9)),
+    LittleData("fashion14 500", "anl-ce", "batch 32", "row", (64.0, 53.9)),
+    LittleData("fashion14 1000", "anl-ce", "batch 64", "row", (66.4, 61.7)),
+    LittleData("fashion 200", "anl-ce", "batch 32", "batch 32, 2000 steps", (58.4, 41.3)),
+)
+"""Accuracies: the batch is as planned, and more passes are worse."""
+
+SMALL_BATCHES_OF_MASKS = (LittleData("isic 20", "anl-ce", "cosine, batch 4", "cosine", (67.4, 64.7)),)
+SCHEDULES_OF_MASKS = (
+    LittleData("isic 20", "anl-ce", "cosine", "row", (64.7, 56.8)),
+    LittleData("isic 60", "anl-ce", "cosine", "row", (72.2, 70.5)),
+)
+
 
 def _own_data(facts: Facts) -> bool:
     return facts.recipe not in OWN_ROWS and facts.form in ("pictures", "files")
+
+
+def _own_masks(facts: Facts) -> bool:
+    return facts.recipe is None and facts.form == "masks"
 
 
 def _side_of_masks(facts: Facts) -> int:
@@ -54,7 +91,37 @@ def _side_of_masks(facts: Facts) -> int:
 
 
 def _steps_an_epoch(facts: Facts, batch: int) -> str:
-    return f"{facts.samples} training pictures give {-(-facts.samples // batch)} steps an epoch"
+    steps = -(-facts.samples // batch)
+    return f"{facts.samples} training pictures give {steps} step{'s' * (steps > 1)} an epoch"
+
+
+def _batch_of_the_row(chosen: Chosen) -> int:
+    from noiseproof.training.config import read_recipe
+
+    return int(read_recipe(str(chosen["row"]))["batch_size"])
+
+
+def _steps_with(batch: int, facts: Facts, chosen: Chosen) -> int:
+    return _epochs_of_the_row(chosen) * -(-facts.samples // batch)
+
+
+def _smaller_batch(facts: Facts, chosen: Chosen) -> int:
+    """The row's batch, halved until its epochs give enough steps."""
+    batch, least = _batch_of_the_row(chosen), SMALLEST_BATCH
+    if facts.form == "masks":
+        least = SMALLEST_BATCH_OF_MASKS
+    while batch > least and _steps_with(batch, facts, chosen) < LEAST_STEPS:
+        batch //= 2
+    return batch
+
+
+def _too_few_steps(facts: Facts, chosen: Chosen) -> str:
+    row, batch = _batch_of_the_row(chosen), _smaller_batch(facts, chosen)
+    return (
+        f"{facts.samples} training pictures and the paper's {row} give {_steps_with(row, facts, chosen)} steps in "
+        f"{_epochs_of_the_row(chosen)} epochs, too few to learn much; {batch} gives "
+        f"{_steps_with(batch, facts, chosen)}"
+    )
 
 
 def _epochs_of_the_row(chosen: Chosen) -> int:
@@ -92,14 +159,34 @@ SPECIAL_RULES = (
         sources=(PictureSize("isic2017", 256),),
     ),
     Rule(
-        "batch-masks",
+        "batch-little-data",
         "batch_size",
-        when="fewer than 16 pictures with masks",
-        then="as many as there are",
-        applies=lambda facts, chosen: facts.form == "masks" and facts.samples < 16,
-        value=lambda facts, chosen: max(2, facts.samples),
-        reason=lambda facts, chosen: f"the paper's 16 at most; there are {facts.samples}",
-        sources=(RecipeField("isic2017", "batch_size", 16),),
+        when="own pictures and an ANL loss, so few that the row's batch and epochs make fewer than "
+        f"{LEAST_STEPS} steps",
+        then=f"the row's, halved until they make {LEAST_STEPS}, at least {SMALLEST_BATCH}; of masks "
+        f"{SMALLEST_BATCH_OF_MASKS}",
+        applies=lambda facts, chosen: (
+            (_own_masks(facts) or (_own_data(facts) and chosen["row"] in ("cifar10", "mnist-like")))
+            and str(chosen["loss"]).startswith(FITS_SLOWLY)
+            and _steps_with(_batch_of_the_row(chosen), facts, chosen) < LEAST_STEPS
+        ),
+        value=_smaller_batch,
+        reason=_too_few_steps,
+        sources=(*FEW_PICTURES, *SMALL_BATCHES_OF_MASKS),
+        cites=lambda facts, chosen: SMALL_BATCHES_OF_MASKS if facts.form == "masks" else FEW_PICTURES,
+    ),
+    Rule(
+        "schedule-few-masks",
+        "schedule",
+        when=f"fewer than {FEW_MASKS:,} own pictures with masks",
+        then="`cosine`",
+        applies=lambda facts, chosen: _own_masks(facts) and facts.samples < FEW_MASKS,
+        value=lambda facts, chosen: "cosine",
+        reason=lambda facts, chosen: (
+            f"the paper's learning rate falls by a fifth an epoch, and {facts.samples} pictures make short epochs: "
+            "it would be gone before anything is learnt"
+        ),
+        sources=SCHEDULES_OF_MASKS,
     ),
     Rule(
         "size-of-the-row",
@@ -152,7 +239,11 @@ def _of_a_row(row: str, field: str, value: Any) -> Rule:
         field,
         when=f"the row is `{row}`",
         then=f"`{value}`",
-        applies=lambda facts, chosen: chosen["row"] == row and facts.form != "table",
+        applies=lambda facts, chosen: (
+            chosen["row"] == row
+            and facts.form != "table"
+            and not (field == "schedule_factor" and chosen.get("schedule") in ("cosine", "constant"))
+        ),
         value=lambda facts, chosen: value,
         reason=reason,
         sources=_of_digits(field) if row == "digits" else (RecipeField(row, field, value),),

@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What rules of the planner for little data rest on: folders of few pictures or masks, many of them wrong.
+
+Real pictures are written into a folder as a user would have them, those with a wrong label in the wrong class,
+wrong masks beside right ones, and a clean test part. Every run is ``noiseproof train folder:…`` as it is planned
+for the folder, with batch, epochs and schedule of a setting in place of the planned ones: "row" has those of the
+row of the paper. Tested after the last epoch on clean labels or masks.
+
+Pictures have 40% symmetric noise, each label drawn by itself; of the masks half are wrong by half their area. So
+that one core can do it, most sets are brought to fewer pixels than planned, and masks have unet-small:
+
+* fashion (28 pixels, as planned), fashion14 (14), digits (8), cifar10 (16).
+* isic: lesions at 32 pixels.
+
+    python benchmarks/little_data.py --out docs/performance/little-data.jsonl    what is on record there: hours
+    python benchmarks/little_data.py --set fashion --sizes 200 500 --settings row "batch 32" --losses anl-ce ce
+    python benchmarks/little_data.py --table docs/performance/little-data.jsonl  means, for docs/plan.md
+
+The data sets have to be there: noiseproof data get NAME. What is on record in the file is not trained again.
+"""
+
+import argparse
+import json
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from noiseproof import datasets, noise
+from noiseproof.training import train
+from noiseproof.training.plan import config_of
+
+RATE = 0.4
+SHARE, STRENGTH = 0.5, 0.5
+TESTED = 1_000
+"""Test pictures, at most."""
+
+Changes = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Planned:
+    """What a setting may look at: training pictures, and the epochs and the batch of the row of the paper."""
+
+    samples: int
+    epochs: int
+    batch: int
+
+    def epochs_for(self, steps: int, batch: int | None = None) -> int:
+        """Epochs for at least so many steps, never fewer than the row has."""
+        return max(self.epochs, -(-steps // -(-self.samples // (batch or self.batch))))
+
+
+def _steps(least: int, batch: int | None = None) -> Callable[[Planned], Changes]:
+    def changes(planned: Planned) -> Changes:
+        size = batch or planned.batch
+        return {"batch_size": size, "epochs": planned.epochs_for(least, size)}
+
+    return changes
+
+
+def _cosine(least: int = 0, batch: int | None = None) -> Callable[[Planned], Changes]:
+    return lambda planned: _steps(least, batch)(planned) | {"schedule": "cosine"}
+
+
+PICTURES: dict[str, Callable[[Planned], Changes]] = {
+    "row": _steps(0),
+    "batch 64": _steps(0, 64),
+    "batch 32": _steps(0, 32),
+    "batch 16": _steps(0, 16),
+    "batch 32, 2000 steps": _steps(2_000, 32),
+}
+
+MASKS: dict[str, Callable[[Planned], Changes]] = {
+    "row": _steps(0),
+    "cosine": _cosine(),
+    "cosine, batch 8": _cosine(batch=8),
+    "cosine, batch 4": _cosine(batch=4),
+    "cosine, batch 4, 1000 steps": _cosine(1_000, 4),
+}
+
+
+def settings_of(what: str) -> dict[str, Callable[[Planned], Changes]]:
+    return MASKS if what.startswith("isic") else PICTURES
+
+
+FASTER: dict[str, Changes] = {
+    "isic": {"model": "unet-small"},
+    "cifar10": {"image_size": 16},
+    "digits": {"image_size": 8, "augment": "none"},
+    "fashion14": {"image_size": 14},
+}
+"""Where the planned network or size would take hours on one core; and digits must not be mirrored."""
+
+SOURCES = {"fashion": "fashion-mnist", "fashion14": "fashion-mnist", "cifar10": "cifar10", "digits": "digits"}
+ROWS = {
+    "fashion": (50, 128),
+    "fashion14": (50, 128),
+    "cifar10": (120, 128),
+    "digits": (50, 128),
+    "isic": (100, 16),
+}
+"""Epochs and batch of the row of the paper that a plan takes, before rules for little data."""
+
+
+RECORDED: tuple[tuple[str, Sequence[int], Sequence[str], Sequence[str], Sequence[int]], ...] = (
+    ("digits", (100, 200, 500, 1_000), ("row", "batch 64", "batch 32"), ("anl-ce",), (1, 2)),
+    ("digits", (100, 200), ("batch 16",), ("anl-ce",), (1, 2)),
+    ("digits", (500, 1_000), ("batch 16",), ("anl-ce",), (2,)),
+    ("digits", (100, 200), ("batch 32, 2000 steps",), ("anl-ce",), (1,)),
+    ("digits", (200,), ("row", "batch 16"), ("ce",), (1, 2)),
+    ("digits", (500,), ("row", "batch 32"), ("ce",), (1, 2)),
+    ("fashion14", (200, 500), ("row", "batch 32", "batch 16"), ("anl-ce",), (1, 2)),
+    ("fashion14", (1_000,), ("row", "batch 64"), ("anl-ce",), (1, 2)),
+    ("fashion", (200,), ("row", "batch 32", "batch 32, 2000 steps"), ("anl-ce",), (1,)),
+    ("cifar10", (200,), ("row", "batch 32"), ("anl-ce",), (1,)),
+    ("isic", (20, 60), ("row", "cosine", "cosine, batch 4"), ("anl-ce",), (1, 2)),
+    ("isic", (60,), ("cosine, batch 8",), ("anl-ce",), (1, 2)),
+)
+"""Sets, sizes, settings, losses and seeds that are on record."""
+
+
+def write_pictures(root: Path, what: str, count: int, seed: int) -> None:
+    """A folder of classes; a picture whose label is wrong lies in the wrong one."""
+    for split, most in (("train", count), ("test", TESTED)):
+        data = datasets.load(SOURCES[what], split)
+        rows = np.random.RandomState(seed).permutation(len(data))[:most]
+        labels = data.labels[rows]
+        if split == "train":
+            labels = noise.symmetric(labels, RATE, data.num_classes, seed, generator="bernoulli").labels
+        assert data.images is not None
+        for index, (row, label) in enumerate(zip(rows, labels, strict=True)):
+            folder = root / split / data.class_names[label].replace("/", "-")
+            folder.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(data.images[row].squeeze()).save(folder / f"{index}.png")
+
+
+def write_masks(root: Path, count: int, seed: int) -> None:
+    """Pictures and masks at 32 pixels, the masks of the training part wrong."""
+    for split, most in (("train", count), ("test", 100)):
+        data = datasets.load("isic2017-128px", split)
+        rows = np.sort(np.random.RandomState(seed).permutation(len(data))[:most])
+        assert data.images is not None
+        assert data.masks is not None
+        masks = data.masks[rows]
+        if split == "train":
+            masks = noise.corrupt_masks(masks, SHARE, STRENGTH, seed).masks
+        for folder in ("images", "masks"):
+            (root / split / folder).mkdir(parents=True, exist_ok=True)
+        for index, (row, mask) in enumerate(zip(rows, masks, strict=True)):
+            size, small = (32, 32), Image.Resampling.NEAREST
+            Image.fromarray(data.images[row]).resize(size).save(root / split / "images" / f"{index:04}.png")
+            drawn = Image.fromarray((mask > 0).astype(np.uint8) * 255).resize(size, small)
+            drawn.save(root / split / "masks" / f"{index:04}.png")
+
+
+def run(scratch: Path, what: str, count: int, loss: str, setting: str, seed: int) -> dict[str, Any]:
+    """Train one setting on one folder."""
+    root = scratch / f"{what}-{count}-{seed}"
+    is_masks = what.startswith("isic")
+    if not root.is_dir():
+        if is_masks:
+            write_masks(root, count, seed)
+        else:
+            write_pictures(root, what, count, seed)
+    samples = len(datasets.load(f"folder:{root}"))
+    epochs, batch = ROWS["isic" if is_masks else what]
+    changes = settings_of(what)[setting](Planned(samples, epochs, batch))
+    if is_masks and "schedule" not in changes:
+        changes |= {"schedule": "exponential"}
+    said = {"loss": loss, "seed": seed, **changes}
+    said |= FASTER.get(what, {}) | {"evaluate_every": changes["epochs"]}  # tested after the last epoch only
+    config = config_of(f"folder:{root}", None, said)
+    started = perf_counter()
+    record = train(config, folder=scratch / "runs", quiet=True)
+    assert record.result is not None
+    return {
+        "set": f"{what} {count}",
+        "loss": loss,
+        "setting": setting,
+        "seed": seed,
+        "epochs": config.epochs,
+        "batch": config.batch_size,
+        "steps": config.epochs * -(-samples // config.batch_size),
+        "score": round(record.result["test_dice" if is_masks else "test_accuracy"], 2),
+        "seconds": round(perf_counter() - started),
+    }
+
+
+def table(path: Path) -> str:
+    """Means over seeds, a row for each set and loss."""
+    scores: dict[tuple[str, str], dict[str, list[float]]] = {}
+    for line in path.read_text().splitlines():
+        each = json.loads(line)
+        settings = scores.setdefault((each["set"], each["loss"]), {})
+        settings.setdefault(f"{each['setting']} ({each['steps']:,} steps)", []).append(each["score"])
+    lines = ["| data | loss | seeds | setting: mean |", "|---|---|--:|---|"]
+    for (name, loss), settings in sorted(
+        scores.items(), key=lambda each: (each[0][1], *_by_size(each[0][0]))
+    ):
+        seeds = max(map(len, settings.values()))
+        cells = [
+            f"{setting}: {np.mean(found):.1f}" + (f" ({len(found)} seed)" if len(found) < seeds else "")
+            for setting, found in settings.items()
+        ]
+        lines.append(f"| {name} | {loss} | {seeds} | {'; '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _by_size(name: str) -> tuple[str, int]:
+    what, _, count = name.partition(" ")
+    return what, int(count)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--set", dest="what", choices=tuple(ROWS), help="one set; all on record by default")
+    parser.add_argument("--sizes", type=int, nargs="+", default=[200, 500, 1_000])
+    parser.add_argument("--losses", nargs="+", default=["anl-ce"])
+    parser.add_argument("--settings", nargs="+", help="all by default")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--scratch", type=Path, help="where folders and runs are kept")
+    parser.add_argument("--out", type=Path, help="add lines to this file")
+    parser.add_argument("--table", type=Path, help="train nothing; print the means of this file")
+    arguments = parser.parse_args()
+    if arguments.table:
+        print(table(arguments.table))
+        return
+    groups = RECORDED
+    if arguments.what:
+        settings = tuple(arguments.settings or settings_of(arguments.what))
+        groups = ((arguments.what, arguments.sizes, settings, arguments.losses, arguments.seeds),)
+    out, key = arguments.out, ("set", "loss", "setting", "seed")
+    lines = [json.loads(line) for line in out.read_text().splitlines()] if out and out.is_file() else []
+    known = {tuple(line[each] for each in key) for line in lines}
+    scratch = arguments.scratch or Path(tempfile.mkdtemp())
+    for what, *rest in groups:
+        for count, setting, loss, seed in product(*rest):
+            if (f"{what} {count}", loss, setting, seed) in known:
+                continue
+            line = run(scratch, what, count, loss, setting, seed)
+            print(json.dumps(line), flush=True)
+            if out:
+                with out.open("a") as file:
+                    file.write(json.dumps(line) + "\n")
+
+
+if __name__ == "__main__":
+    main()
