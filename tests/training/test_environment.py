@@ -43,6 +43,9 @@ def test_the_record_has_versions_and_no_paths():
     facts = describe(torch.device("cpu"))
     assert facts["versions"]["torch"]
     assert facts["device"] == "cpu"
+    name, _, instructions = facts["processor"].rpartition(", ")
+    assert name
+    assert instructions == torch.backends.cpu.get_cpu_capability()
     assert "/" not in json.dumps({**facts, "commit": ""})
 
 

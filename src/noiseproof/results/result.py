@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 MOST_CLASSES = 20
 """Classes up to which a line keeps the whole transition matrix; with more it would outweigh all the rest."""
 
-KEPT_OF_ENVIRONMENT = ("versions", "device", "hardware", "threads", "platform", "commit")
+KEPT_OF_ENVIRONMENT = ("versions", "device", "hardware", "processor", "threads", "platform", "commit")
 """What a line says of the machine."""
 
 

@@ -40,10 +40,22 @@ def describe(device: torch.device) -> dict[str, Any]:
         "versions": versions,
         "device": device.type,
         "hardware": hardware,
+        "processor": _processor(),
         "threads": torch.get_num_threads(),
         "platform": platform.system(),
         "commit": _commit(),
     }
+
+
+def _processor() -> str:
+    """The CPU and the instructions that torch uses of it: others round differently, and so may end elsewhere."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:  # not Linux
+        lines = []
+    named = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    name = named[0] if named else platform.processor() or platform.machine()
+    return f"{name}, {torch.backends.cpu.get_cpu_capability()}"
 
 
 def _commit() -> str | None:
