@@ -68,8 +68,8 @@ def test_files_are_split_too(photos):
     name = photos()
     config = resolve(name, model="mlp", epochs=1, learning_rate=0.1, image_size=8, noise="sym-0.4")
     data = trial_data(config, share=0.25)
-    assert (len(data.noisy.train), len(data.noisy.test)) == (24, 8)  # of 32: a tenth is the test split
-    assert data.noisy.images.shape == (24, 3, 8, 8)
+    assert (len(data.noisy.train), len(data.noisy.test)) == (25, 8)  # of 33: a tenth of each class is tested
+    assert data.noisy.images.shape == (25, 3, 8, 8)
 
 
 def test_a_trial_is_told_epoch_by_epoch_and_learns():
