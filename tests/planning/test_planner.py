@@ -12,8 +12,8 @@ from noiseproof import datasets, noise
 from noiseproof.command_line import app
 from noiseproof.planning import Noise, NoiseGuess, config_for, facts_of, noise_guess, noise_of, plan
 from noiseproof.planning.noise_guess import guess_noise
+from noiseproof.planning.own_data import plan_for
 from noiseproof.training import resolve
-from noiseproof.training.plan import plan_for
 from noiseproof.training.store import Store
 
 

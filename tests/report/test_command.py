@@ -10,10 +10,10 @@ from typer.testing import CliRunner
 
 from noiseproof.command_line import app
 from noiseproof.grids import Method
+from noiseproof.planning.own_data import Choice
 from noiseproof.report.command import command_of
 from noiseproof.report.sections import anchors, run_rows
 from noiseproof.training import Config, resolve
-from noiseproof.training.plan import Choice
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_the_command_repeats_the_run(config, monkeypatch, tmp_path):
         "weight_decay": 9.0,
     }
     plan = [Choice(name, value, "another plan") for name, value in planned.items()]
-    monkeypatch.setattr("noiseproof.training.plan.plan_for", lambda dataset, said: plan)
+    monkeypatch.setattr("noiseproof.planning.own_data.plan_for", lambda dataset, said: plan)
     words = shlex.split(command_of(config.as_data()).partition("  # ")[0])
     assert words[0] == "noiseproof"
     done = CliRunner().invoke(app, [*words[1:], "--folder", str(tmp_path)])

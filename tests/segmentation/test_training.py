@@ -322,7 +322,7 @@ def test_a_recipe_may_speak_of_one_loss(tmp_path):
 
 
 def test_a_plan_for_masks_of_ones_own(lesions):
-    from noiseproof.training.plan import plan_for
+    from noiseproof.planning.own_data import plan_for
 
     choices = {choice.field: choice.value for choice in plan_for(lesions(side=40), {"batch_size": 4})}
     assert choices["model"] == "unet"

@@ -117,10 +117,10 @@ def training_for(
     data: LabeledData, source: str | None, model: str | None, settings: Mapping[str, Any], seed: int
 ) -> tuple[Config, TrainingData]:
     """Config and training data for all samples, with their labels as given."""
+    from noiseproof.planning.own_data import plan_for
     from noiseproof.training.config import default_recipe, resolve
     from noiseproof.training.data import of_given_labels
     from noiseproof.training.environment import choose_device
-    from noiseproof.training.plan import plan_for
 
     dataset = source or data.name
     said = {**settings, "noise": "clean", "seed": seed} | ({} if model is None else {"model": model})

@@ -225,8 +225,8 @@ def _by_chance(accuracy: float, count: int) -> float:
 def _new_config(
     dataset: str, recipe: str | None, said: dict[str, Any], parameters: list[str], quiet: bool
 ) -> "Config":
+    from noiseproof.planning.own_data import Choice, config_of
     from noiseproof.training import ranks
-    from noiseproof.training.plan import Choice, config_of
 
     def show(choice: Choice) -> None:
         if not quiet and ranks.is_first():

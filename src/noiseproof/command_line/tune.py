@@ -84,9 +84,9 @@ def tune(
     from noiseproof.datasets import DataError
     from noiseproof.datasets.cache import replacing_file
     from noiseproof.planning import tuning
+    from noiseproof.planning.own_data import config_of
     from noiseproof.planning.space import space_of
     from noiseproof.training.interruption import Interrupted
-    from noiseproof.training.plan import config_of
     from noiseproof.training.store import default_folder
 
     def tell(trial: "Trial", over: int) -> None:
