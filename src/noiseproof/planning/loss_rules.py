@@ -18,6 +18,7 @@ from noiseproof.planning.sources import (
     Source,
     StatedNumbers,
     stated_numbers,
+    whose,
 )
 
 CONFUSED = ("asym", "dep", "real", "confused")
@@ -291,7 +292,9 @@ REGULARISER_RULES = (
         then="the row's",
         applies=lambda facts, chosen: True,
         value=lambda facts, chosen: _row_decay(chosen),
-        reason=lambda facts, chosen: f"the paper's for {TITLES[str(chosen['row'])]} and losses without L1",
+        reason=lambda facts, chosen: (
+            f"{whose(_paper_row(chosen), 'weight_decay')} for {TITLES[_paper_row(chosen)]} and losses without L1"
+        ),
         sources=(
             RecipeField("cifar10", "weight_decay", 1e-4),
             RecipeField("cifar100", "weight_decay", 1e-5),

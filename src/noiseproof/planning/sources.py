@@ -27,6 +27,30 @@ TITLES = {
 }
 """What recipes and tables are called in words."""
 
+LEFT_OPEN_BY_THE_PAPER = {
+    "animal10n": ("momentum", "clip_norm"),
+    "clothing1m": ("clip_norm",),
+    "isic2017": ("clip_norm",),
+}
+"""Fields that the paper does not state and our recipes decide."""
+
+ONLY_IN_CONFIGURATIONS = ("mnist-like",)
+"""Recipes that come from published configurations: the paper itself does not have these data."""
+
+
+def whose(recipe: str, field: str) -> str:
+    """Who states a field of a recipe.
+
+    Example:
+        >>> whose("cifar10", "momentum"), whose("mnist-like", "momentum")
+        ("the paper's", "the published configurations'")
+        >>> whose("animal10n", "momentum")
+        'our choice, left open by the paper,'
+    """
+    if field in LEFT_OPEN_BY_THE_PAPER.get(recipe, ()):
+        return "our choice, left open by the paper,"
+    return "the published configurations'" if recipe in ONLY_IN_CONFIGURATIONS else "the paper's"
+
 
 class Source(Protocol):
     """Something that supports a rule."""
@@ -74,11 +98,13 @@ class Cells:
 
 @dataclass(frozen=True)
 class RecipeField:
-    """A field of the paper's recipe for a data set.
+    """A field of the recipe for a data set of the paper.
 
     Example:
         >>> print(RecipeField("cifar10", "epochs", 120))
         the paper's recipe for CIFAR-10: epochs 120
+        >>> print(RecipeField("animal10n", "clip_norm", 5.0))
+        our choice, left open by the paper, for Animal-10N: clip_norm 5.0
     """
 
     recipe: str
@@ -86,7 +112,10 @@ class RecipeField:
     value: Any
 
     def __str__(self) -> str:
-        return f"the paper's recipe for {TITLES[self.recipe]}: {self.field} {self.value}"
+        recipe = "" if self.field in LEFT_OPEN_BY_THE_PAPER.get(self.recipe, ()) else " recipe"
+        return (
+            f"{whose(self.recipe, self.field)}{recipe} for {TITLES[self.recipe]}: {self.field} {self.value}"
+        )
 
     def trouble(self, root: Path) -> str | None:
         """See whether the recipe says so."""

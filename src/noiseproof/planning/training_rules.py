@@ -6,7 +6,7 @@ from typing import Any
 from noiseproof.planning.facts import Facts
 from noiseproof.planning.row_rules import DIGITS_LEAD, OWN_ROWS, SAMPLES, SIDES
 from noiseproof.planning.rule import Chosen, Rule
-from noiseproof.planning.sources import TITLES, LittleData, PictureSize, RecipeField, Recorded
+from noiseproof.planning.sources import TITLES, LittleData, PictureSize, RecipeField, Recorded, whose
 
 LEAST_EPOCHS = 10
 
@@ -235,7 +235,7 @@ def _of_a_row(row: str, field: str, value: Any) -> Rule:
     elif row == "digits":
         reason = lambda facts, chosen: "ours for the digits"  # noqa: E731
     else:
-        reason = lambda facts, chosen: f"the paper's for {TITLES[row]}"  # noqa: E731
+        reason = lambda facts, chosen: f"{whose(row, field)} for {TITLES[row]}"  # noqa: E731
     return Rule(
         f"{row}-{field}".replace("_", "-"),
         field,
