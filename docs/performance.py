@@ -76,9 +76,12 @@ standard errors of their difference, or half a point, as everywhere in our repor
 
 
 def precision_table() -> str:
-    """Both precisions of each cell, and whether their means agree."""
+    """Both precisions of each cell, and whether their means agree; nothing where no such runs are recorded."""
+    path = HERE.parent / "results" / "cifar10-precision.jsonl"
+    if not path.is_file():
+        return ""
     accuracies: dict[tuple[str, str], dict[str, list[float]]] = {}
-    for line in (HERE.parent / "results" / "cifar10-precision.jsonl").read_text().splitlines():
+    for line in path.read_text().splitlines():
         run = json.loads(line)
         method, precision = run["method"].split()
         cell = accuracies.setdefault((method, run["noise"]), {})
