@@ -3,6 +3,7 @@
 
 import math
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -108,6 +109,18 @@ def test_regularisers_describe_strengths_and_levels():
 def test_boxes_are_the_recorded_quantiles():
     box = _box(QUANTILES, [10.0, 11.0, 12.0, 13.0, 14.0, 15.0, 16.0])
     assert box == {"med": 13.0, "q1": 12.0, "q3": 14.0, "whislo": 11.0, "whishi": 15.0}
+
+
+def test_means_are_triangles_where_they_were_recorded():
+    gathered = shipped("gradients", epochs=2)
+    plain = tuple(
+        replace(each, pulls=replace(each.pulls, clean_mean=(), flipped_mean=())) for each in gathered.results
+    )
+    with_means, without = (
+        drawings(each)["gradients"].markup for each in (gathered, replace(gathered, results=plain))
+    )
+    # One of each kind, epoch and panel: two kinds, two epochs, two noises.
+    assert with_means.count("<use") - without.count("<use") == 8
 
 
 def test_flipping_mirrors_at_half_of_a():

@@ -35,7 +35,8 @@ def result_of(cell, accuracy, epochs=4, classes=10, **changes):
     pulls = None
     if cell.config.gradient_quantiles:
         spread = tuple(0.5 + level for level in QUANTILES)
-        pulls = Pulls(QUANTILES, (spread,) * epochs, (tuple(2 * value for value in spread),) * epochs)
+        doubled = tuple(2 * value for value in spread)
+        pulls = Pulls(QUANTILES, (spread,) * epochs, (doubled,) * epochs, (1.1,) * epochs, (2.2,) * epochs)
     stays = np.eye(classes)
     facts = {
         "kind": "symmetric",

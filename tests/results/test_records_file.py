@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from noiseproof.results import read_records, result_of_record, write_records
+from noiseproof.results import line_of_result, read_records, result_of_line, result_of_record, write_records
 from noiseproof.training import resolve
 from noiseproof.training.run_record import RunRecord
 from noiseproof.training.store import Store
@@ -28,6 +28,8 @@ def record_of(loss="anl-ce", seed=1, epochs=3, **said):
                 "quantiles": [0.0, 0.5, 1.0],
                 "clean": [0.123456, 1.0, 2.0],
                 "flipped": None,
+                "clean_mean": 0.98765 + n,
+                "flipped_mean": None,
             },
         }
         for n in range(epochs)
@@ -84,9 +86,31 @@ def test_a_line_says_what_every_line_says(tmp_path):
     assert line["epochs"]["test"] == [80.0, None, 82.0]
     assert line["epochs"]["clean"] == [70.12, 71.12, 72.12]
     assert line["epochs"]["strongest_pull"]["clean"][0] == [0.1235, 1.0, 2.0]
+    assert line["epochs"]["strongest_pull"]["clean_mean"] == [0.9877, 1.988, 2.988]
     assert line["noise_facts"]["label_marginals"] == [0.1] * 10
     assert set(line["environment"]) == {"hardware", "device", "threads", "versions", "commit"}
     assert [file.name for file in path.parent.iterdir()] == ["table.jsonl"]
+
+
+def test_pulls_recorded_without_means_are_read_and_written_without(tmp_path):
+    record = record_of()
+    for epoch in record.epochs:
+        del epoch["strongest_pull"]["clean_mean"], epoch["strongest_pull"]["flipped_mean"]
+    path = tmp_path / "table.jsonl"
+    write_records(path, [record], labels={})
+    (read,) = read_records(path)
+    assert (read.pulls.clean_mean, read.pulls.flipped_mean) == ((), ())
+    assert set(json.loads(path.read_text())["epochs"]["strongest_pull"]) == {"quantiles", "clean", "flipped"}
+
+
+@pytest.mark.parametrize(
+    ("means", "said"), [([1.0], "expected 3 epochs, got 1"), ([1.0, "x", 2.0], "expected a list of numbers")]
+)
+def test_means_of_another_length_or_kind_are_refused(means, said):
+    line = line_of_result(result_of_record(record_of()))
+    line["epochs"]["strongest_pull"]["clean_mean"] = means
+    with pytest.raises(ValueError, match=said):
+        result_of_line(line)
 
 
 def test_reading_gives_what_the_record_gives(tmp_path):
@@ -99,6 +123,8 @@ def test_reading_gives_what_the_record_gives(tmp_path):
     assert read.curves.test == direct.curves.test
     assert read.pulls.quantiles == direct.pulls.quantiles
     assert read.pulls.flipped == direct.pulls.flipped == (None, None, None)
+    assert read.pulls.clean_mean == pytest.approx(direct.pulls.clean_mean, rel=1e-3)
+    assert read.pulls.flipped_mean == direct.pulls.flipped_mean == (None, None, None)
     assert read.best == direct.best == (82.0, 3)
     assert read.predicted_marginals == direct.predicted_marginals
     assert (read.run, read.name, read.realised_rate) == (record.id, record.id, 0.598748)

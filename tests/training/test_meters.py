@@ -155,12 +155,15 @@ def test_quantiles_are_of_clean_and_flipped_samples_and_of_those_seen():
         expected = np.quantile(pulls[which], QUANTILES, method="nearest")
         assert found[name] == pytest.approx(expected.tolist())
         assert min(found[name]) > 0  # sample 200 was left out and is no zero
+        assert found[f"{name}_mean"] == pytest.approx(pulls[which].mean(dtype=np.float64))
 
 
 def test_no_flipped_samples_no_quantiles():
     meters = meters_of("ce", samples=2, spread=True)
     add(meters, 0, [0, 1], logits_for([0, 1]), [0, 1], [False, False])
-    assert meters.metrics(torch.zeros(2, dtype=torch.bool))["strongest_pull"]["flipped"] is None
+    found = meters.metrics(torch.zeros(2, dtype=torch.bool))["strongest_pull"]
+    assert found["flipped"] is None
+    assert found["flipped_mean"] is None
 
 
 class TestTrouble:

@@ -164,6 +164,8 @@ def test_two_processes_compute_what_one_does(both, name):
             for which in ("clean", "flipped"):
                 found, expected = together["strongest_pull"][which], alone["strongest_pull"][which]
                 assert found == pytest.approx(expected, rel=2e-3)
+                means = (each["strongest_pull"][f"{which}_mean"] for each in (together, alone))
+                assert next(means) == pytest.approx(next(means), rel=2e-3)
     for tensor, other in zip(*(weights.values() for weights in weights_of(both, name)), strict=True):
         assert torch.allclose(tensor, other, rtol=1e-3, atol=1e-5)
 

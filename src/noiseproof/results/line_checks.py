@@ -81,6 +81,11 @@ def _check_epochs(epochs: Mapping[str, Any]) -> None:
             f"{len(parts['clean'])} and {len(parts['flipped'])}"
         )
     for part, rows in parts.items():
+        means = _listed(f"strongest_pull.{part}_mean", pulls.get(f"{part}_mean"))
+        if means and len(means) != len(rows):
+            raise ValueError(f"strongest_pull.{part}_mean: expected {len(rows)} epochs, got {len(means)}")
+        if measured := [mean for mean in means if mean is not None]:
+            numbers(f"strongest_pull.{part}_mean", measured)
         for row in rows:
             if row is not None and len(numbers(f"strongest_pull.{part}", row)) != len(levels):
                 raise ValueError(

@@ -36,14 +36,16 @@ class Curves:
 
 @dataclass(frozen=True)
 class Pulls:
-    """Quantiles of ``max_{j≠y} ∂NNCE/∂p_j`` by epoch, of samples with right and with wrong labels.
+    """Quantiles and means of ``max_{j≠y} ∂NNCE/∂p_j`` by epoch, of samples with right and with wrong labels.
 
-    An epoch is None where there was no such sample.
+    An epoch is None where there was no such sample. Runs that recorded no means have none here.
     """
 
     quantiles: tuple[float, ...]
     clean: tuple[tuple[float, ...] | None, ...]
     flipped: tuple[tuple[float, ...] | None, ...]
+    clean_mean: tuple[float | None, ...] = ()
+    flipped_mean: tuple[float | None, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -193,7 +195,12 @@ def result_of_line(line: Mapping[str, Any]) -> Result:
         predicted_marginals=_marginals(line.get("predicted_marginals")),
         pulls=None
         if not pulls
-        else Pulls(_marginals(pulls["quantiles"]) or (), _spread(pulls["clean"]), _spread(pulls["flipped"])),
+        else Pulls(
+            _marginals(pulls["quantiles"]) or (),
+            _spread(pulls["clean"]),
+            _spread(pulls["flipped"]),
+            *(_curve(pulls.get(means) or ()) for means in ("clean_mean", "flipped_mean")),
+        ),
         environment=line.get("environment") or {},
     )
 
@@ -213,6 +220,11 @@ def line_of_result(result: Result) -> dict[str, Any]:
             "clean": [_significant(each) for each in result.pulls.clean],
             "flipped": [_significant(each) for each in result.pulls.flipped],
         }
+        for which in ("clean_mean", "flipped_mean"):
+            if means := getattr(result.pulls, which):
+                epochs["strongest_pull"][which] = [
+                    None if mean is None else float(f"{mean:.4g}") for mean in means
+                ]
     line = {
         "dataset": result.dataset,
         "loss": result.loss,
@@ -241,10 +253,15 @@ def _pulls_of_epochs(epochs: Sequence[Mapping[str, Any]]) -> Pulls | None:
     levels = next((tuple(each["quantiles"]) for each in recorded if each), None)
     if levels is None:
         return None
+    measured = any(each and "clean_mean" in each for each in recorded)
     return Pulls(
         levels,
         _spread([each and each["clean"] for each in recorded]),
         _spread([each and each["flipped"] for each in recorded]),
+        *(
+            _curve([each and each.get(means) for each in recorded]) if measured else ()
+            for means in ("clean_mean", "flipped_mean")
+        ),
     )
 
 

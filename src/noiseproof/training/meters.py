@@ -206,10 +206,13 @@ class EpochMeters:
             "predicted_marginals": [round(total / max(1, samples), 5) for total in read["predicted"]],
         }
         if self.spread:
+            clean_pulls, flipped_pulls = self._pulls_seen(~flipped), self._pulls_seen(flipped)
             metrics["strongest_pull"] = {
                 "quantiles": list(QUANTILES),
-                "clean": _quantiles(self._pulls_seen(~flipped)),
-                "flipped": _quantiles(self._pulls_seen(flipped)),
+                "clean": _quantiles(clean_pulls),
+                "flipped": _quantiles(flipped_pulls),
+                "clean_mean": clean_pulls.double().mean().item() if len(clean_pulls) else None,
+                "flipped_mean": flipped_pulls.double().mean().item() if len(flipped_pulls) else None,
             }
         return metrics
 

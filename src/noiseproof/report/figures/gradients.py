@@ -43,7 +43,7 @@ def gradients(gathered: "Gathered") -> Drawing | None:
         "gradients",
         "Who is still pulled",
         "Strongest pull of a sample, the largest ∂NNCE/∂pⱼ over the classes j that are not its label, by epoch. "
-        "Box: quartiles with the median; whiskers: 5% and 95%.",
+        "Box: quartiles with the median; whiskers: 5% and 95%; triangle: mean, where it was recorded.",
         svg,
     )
 
@@ -57,15 +57,21 @@ def _panel(panel: Any, result: Result) -> str:
     chosen = sorted({round(i * (epochs - 1) / (BOXES - 1)) for i in range(BOXES)}) if epochs > 1 else [0]
     width = 0.3
     said, handles = [], []
-    for side, (words, colour, of_epochs) in enumerate(
-        (("right labels", SERIES[0], result.pulls.clean), ("wrong labels", SERIES[1], result.pulls.flipped))
+    pulls = result.pulls
+    for side, (words, colour, of_epochs, means) in enumerate(
+        (
+            ("right labels", SERIES[0], pulls.clean, pulls.clean_mean),
+            ("wrong labels", SERIES[1], pulls.flipped, pulls.flipped_mean),
+        )
     ):
-        places, boxes = [], []
+        places, boxes, triangles = [], [], []
         for place, epoch in enumerate(chosen):
             values = of_epochs[epoch]
             if values is not None:
                 places.append(place + (side - 0.5) * width * 1.2)
                 boxes.append(_box(levels, values))
+                if means and (mean := means[epoch]) is not None:
+                    triangles.append((places[-1], mean))
         if not boxes:
             continue
         said.append(f"{words} {boxes[-1]['med']:.3g}")
@@ -81,6 +87,8 @@ def _panel(panel: Any, result: Result) -> str:
             capprops={"color": colour},
             manage_ticks=False,
         )
+        if triangles:
+            panel.plot(*zip(*triangles, strict=True), "^", color=colour, markeredgecolor=INK, markersize=5)
         handles.append(Patch(color=colour, alpha=0.55, label=words))
     panel.set_xticks(range(len(chosen)), [str(epoch + 1) for epoch in chosen])
     panel.grid(axis="x", visible=False)
