@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``noiseproof predict`` and ``noiseproof export``: what a finished run is good for."""
+"""``noiseproof predict``, ``evaluate`` and ``export``: what a finished run is good for."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from noiseproof.command_line.failures import fail
-from noiseproof.command_line.options import KeptIn
+from noiseproof.command_line.options import Json, KeptIn
+
+if TYPE_CHECKING:
+    from noiseproof.datasets import LabeledData
 
 PREDICT_EPILOG = """
 [bold]Examples[/bold]
@@ -17,6 +20,16 @@ PREDICT_EPILOG = """
   noiseproof predict RUN one.jpg
 
   noiseproof predict RUN lesions/ --out masks/            a run on masks: a mask for each picture, and a sheet
+"""
+
+EVALUATE_EPILOG = """
+[bold]Examples[/bold]
+
+  noiseproof evaluate RUN folder:newer-photos             a folder a class, all of it or its test part
+
+  noiseproof evaluate RUN csv:checked.csv --json
+
+  noiseproof evaluate RUN webvision-mini-ilsvrc12         the paper's second test set of WebVision
 """
 
 EXPORT_EPILOG = """
@@ -66,6 +79,56 @@ def predict(
         typer.echo(f"{count} masks: {folder_out}; to look at: {sheet}")
     else:
         typer.echo(f"{count} pictures classified: {table}")
+
+
+def evaluate(
+    run: Annotated[str, typer.Argument(help="A finished run, or the beginning of its name.")],
+    dataset: Annotated[str, typer.Argument(help="A data set, folder:PATH or csv:PATH, with right labels.")],
+    split: Annotated[
+        str | None,
+        typer.Option(help="train, test or validation; else test; of your own without one, all."),
+    ] = None,
+    folder: KeptIn = None,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
+    workers: Annotated[int, typer.Option(help="Processes that decode pictures.")] = 0,
+    json_: Json = False,
+) -> None:
+    """Score a finished run on labelled data: accuracy, by class too; Dice of masks."""
+    import json
+
+    from noiseproof.datasets import DataError
+    from noiseproof.training import predict as prediction
+    from noiseproof.training.environment import choose_device
+    from noiseproof.training.evaluate import evaluate as score
+
+    try:
+        model = prediction.load_trained(_folder_of(run, folder), choose_device(device))
+        data = _split_of(dataset, split, model.shape[1] if model.task == "segmentation" else None)
+        found = score(model, data, workers=workers)
+    except (ValueError, DataError, OSError, LookupError, ImportError, RuntimeError) as error:
+        fail(error)
+    if json_:
+        typer.echo(json.dumps(found.as_data(), ensure_ascii=False))
+        return
+    words = {"accuracy": "accuracy", "dice": "Dice, pooled", "dice_per_image": "Dice a picture"}
+    for name, value in found.scores.items():
+        typer.echo(f"{words[name]} {value:.2f} on {found.samples} {found.split} pictures of {found.dataset}")
+    width = max((len(name) for name in found.by_class), default=0)
+    for name, (count, right) in sorted(found.by_class.items(), key=lambda each: each[1][1]):
+        typer.echo(f"  {name:{width}}  {right:6.2f}  of {count}")
+
+
+def _split_of(dataset: str, split: str | None, side: int | None) -> "LabeledData":
+    from noiseproof.datasets import DataError
+    from noiseproof.datasets.identity import OWN
+    from noiseproof.training.data import load_split
+
+    if split is not None or not dataset.startswith(OWN):
+        return load_split(dataset, split or "test", side)
+    try:
+        return load_split(dataset, "test", side)
+    except DataError:  # all of it is what to score on
+        return load_split(dataset, "train", side)
 
 
 def export(

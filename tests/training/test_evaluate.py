@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A finished run scored on labelled data: on its own test set it gets what it recorded."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+
+from noiseproof import datasets
+from noiseproof.command_line import app
+from noiseproof.training import resolve, train
+from noiseproof.training.evaluate import evaluate
+from noiseproof.training.predict import load_trained
+
+
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory):
+    """A short run on digits: the runs folder, its record, its model and the test set."""
+    folder = tmp_path_factory.mktemp("digits")
+    record = train(resolve("digits", loss="ce", epochs=3, device="cpu"), folder=folder, quiet=True)
+    return folder, record, load_trained(folder / record.id), datasets.load("digits", "test")
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def test_its_own_test_set_gives_what_the_run_recorded(digits):
+    _, record, model, test = digits
+    found = evaluate(model, test)
+    assert found.scores["accuracy"] == pytest.approx(record.result["test_accuracy"], abs=1e-3)
+    assert found.samples == len(test)
+    counts = {name: count for name, (count, _) in found.by_class.items()}
+    assert counts == {str(k): int((test.labels == k).sum()) for k in range(10)}
+    mean = sum(count * right for count, right in found.by_class.values()) / len(test)
+    assert mean == pytest.approx(found.scores["accuracy"])
+
+
+def test_classes_are_matched_by_name_and_may_be_fewer(digits):
+    _, _, model, test = digits
+    whole = evaluate(model, test)
+    order = np.random.RandomState(0).permutation(10)
+    turned = replace(
+        test, labels=np.argsort(order)[test.labels], class_names=tuple(test.class_names[k] for k in order)
+    )
+    assert evaluate(model, turned).scores == whole.scores
+    assert evaluate(model, turned).by_class == whole.by_class
+    rows = np.flatnonzero(test.labels >= 7)
+    some = replace(test.subset(rows), labels=test.labels[rows] - 7, class_names=("7", "8", "9"))
+    assert evaluate(model, some).by_class == {name: whole.by_class[name] for name in ("7", "8", "9")}
+
+
+def test_pictures_of_other_sizes_and_channels_are_fitted(digits):
+    _, _, model, test = digits
+    colour = replace(test, images=np.repeat(test.images, 3, axis=3))
+    assert evaluate(model, colour).scores == evaluate(model, test).scores
+    doubled = replace(test, images=test.images.repeat(2, axis=1).repeat(2, axis=2))
+    assert evaluate(model, doubled).scores["accuracy"] == pytest.approx(
+        evaluate(model, test).scores["accuracy"], abs=2.0
+    )
+
+
+def test_what_does_not_belong_to_the_run_is_refused_in_words(digits):
+    _, _, model, test = digits
+    with pytest.raises(ValueError, match=r"not the run's, which knows '0', .* and 5 more; it has 'ten'"):
+        evaluate(model, replace(test, class_names=(*test.class_names[:9], "ten")))
+    with pytest.raises(ValueError, match="has no test pictures"):
+        evaluate(model, test.subset(np.array([], dtype=np.int64)))
+    with pytest.raises(ValueError, match="blobs has masks, but the run was trained on labels"):
+        evaluate(model, datasets.load("blobs", "test"))
+
+
+def test_the_command_on_a_folder_without_a_test_part(digits, tmp_path):
+    folder, record, _, test = digits
+    for row in range(40):
+        place = tmp_path / "newer" / str(test.labels[row])
+        place.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(test.images[row, :, :, 0]).save(place / f"{row}.png")
+    done = run("evaluate", record.id, f"folder:{tmp_path / 'newer'}", "--folder", folder)
+    assert done.exit_code == 0, done.output
+    assert "on 40 train pictures of" in done.output
+    plain = run("evaluate", record.id, f"folder:{tmp_path / 'newer'}", "--folder", folder, "--json")
+    data = json.loads(plain.output)
+    expected = evaluate(load_trained(folder / record.id), test.subset(np.arange(40)))
+    assert data["accuracy"] == pytest.approx(expected.scores["accuracy"])
+    assert f"accuracy {data['accuracy']:.2f}" in done.output
+    assert {name: facts["samples"] for name, facts in data["by_class"].items()} == {
+        name: count for name, (count, _) in expected.by_class.items()
+    }
+
+
+def test_errors_of_the_command_are_one_line(digits, tmp_path):
+    folder, record, _, _ = digits
+    for words, told in [
+        (("evaluate", record.id, "digitz"), "digitz"),
+        (("evaluate", "nothing", "digits"), "nothing"),
+        (("evaluate", record.id, "digits", "--split", "half"), "half"),
+        (("evaluate", record.id, f"folder:{tmp_path / 'none'}"), "none"),
+    ]:
+        done = run(*words, "--folder", folder)
+        assert done.exit_code == 2, done.output
+        assert told in done.output
+        assert "Traceback" not in done.output
+
+
+def test_masks_give_the_dice_that_the_run_recorded(tmp_path):
+    small = {"epochs": 1, "batch_size": 16, "model_options": {"base_width": 4}}
+    config = resolve("blobs", loss="ce", noise="masks-0.5-0.5", device="cpu", **small)
+    record = train(config, folder=tmp_path, quiet=True)
+    model, test = load_trained(tmp_path / record.id), datasets.load("blobs", "test")
+    found = evaluate(model, test)
+    last = record.epochs[-1]
+    assert found.scores["dice"] == pytest.approx(last["test_dice"], abs=0.01)
+    assert found.scores["dice_per_image"] == pytest.approx(last["test_dice_per_image"], abs=0.01)
+    assert not found.by_class
+    with pytest.raises(ValueError, match="masks have 32 x 32 pixels, the run's network"):
+        evaluate(model, replace(test, masks=test.masks[:, :32, :32]))
