@@ -33,8 +33,8 @@ import numpy as np
 from PIL import Image
 
 from noiseproof import datasets, noise
+from noiseproof.planning.own_data import config_of
 from noiseproof.training import train
-from noiseproof.training.plan import config_of
 
 RATE = 0.4
 SHARE, STRENGTH = 0.5, 0.5
