@@ -84,6 +84,7 @@ def test_train_look_and_predict(place, monkeypatch):
     )
     run(place, monkeypatch, "runs")
     run(place, monkeypatch, "runs", name)
+    run(place, monkeypatch, "evaluate", name, "folder:data[red]")
     monkeypatch.chdir(place)
     os.symlink(place / "data[red]" / "test" / "=HYPERLINK(1)", place / "=pictures")
     run(place, monkeypatch, "predict", name, "=pictures", "--out", "predicted.csv")

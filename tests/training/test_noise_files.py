@@ -136,7 +136,8 @@ def test_a_missing_file_is_told_at_once_and_a_cut_one_in_words(tmp_path, noisy, 
     with monkeypatch.context() as patch:
         patch.setattr(engine, "load_data", lambda *_: pytest.fail("loaded data first"))
         with pytest.raises(
-            FileNotFoundError, match=r"noise: no file none\.npz; noiseproof noise digits --out none"
+            FileNotFoundError,
+            match=r"noise: no file none\.npz; put it back .*: noiseproof noise digits --out none",
         ):
             train(config_of("none.npz"), folder=tmp_path / "runs", quiet=True)
     whole = (tmp_path / "labels" / "noisy.npz").read_bytes()

@@ -8,6 +8,7 @@ import typer
 
 from noiseproof.command_line.failures import fail
 from noiseproof.command_line.options import Json, KeptIn
+from noiseproof.command_line.terminal import printable
 
 if TYPE_CHECKING:
     from noiseproof.datasets import LabeledData
@@ -111,10 +112,14 @@ def evaluate(
         typer.echo(json.dumps(found.as_data(), ensure_ascii=False))
         return
     words = {"accuracy": "accuracy", "dice": "Dice, pooled", "dice_per_image": "Dice a picture"}
-    for name, value in found.scores.items():
-        typer.echo(f"{words[name]} {value:.2f} on {found.samples} {found.split} pictures of {found.dataset}")
-    width = max((len(name) for name in found.by_class), default=0)
-    for name, (count, right) in sorted(found.by_class.items(), key=lambda each: each[1][1]):
+    data_name = printable(found.dataset)
+    for score_name, value in found.scores.items():
+        typer.echo(
+            f"{words[score_name]} {value:.2f} on {found.samples} {found.split} pictures of {data_name}"
+        )
+    classes = [(printable(name), *facts) for name, facts in found.by_class.items()]
+    width = max((len(name) for name, _, _ in classes), default=0)
+    for name, count, right in sorted(classes, key=lambda each: each[2]):
         typer.echo(f"  {name:{width}}  {right:6.2f}  of {count}")
 
 

@@ -192,7 +192,7 @@ def remark_on_classes(data: TrainingData) -> str | None:
         return None
     counts = np.bincount(data.train.labels, minlength=data.num_classes)
     few = [
-        f"{name} ({count})"
+        f"{name!r} ({count})"
         for name, count in zip(data.train.class_names, counts, strict=True)
         if count < HARDLY_ANY
     ]
