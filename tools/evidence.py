@@ -135,7 +135,7 @@ def train(pieces: Sequence[Slice], results: Path, folder: Path, budget: float | 
             return 0
         words = command(piece, results, folder, left)
         print(
-            f"{piece.name}: {len(missing)} runs to train\n$ {shlex.join(['noiseproof', *words])}", flush=True
+            f"{piece.name}: runs to train: {len(missing)}\n$ {shlex.join(['noiseproof', *words])}", flush=True
         )
         ended = subprocess.run([sys.executable, "-m", "noiseproof", *words], check=False).returncode
         if ended:

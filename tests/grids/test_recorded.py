@@ -110,7 +110,7 @@ def test_what_the_loss_does_not_say_is_a_variant(name, label, variant):
     assert [grid.variant(method) for method in grid.methods] == [variant]
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGTERM, marks=pytest.mark.slow), signal.SIGKILL])
 def test_stopped_in_the_middle_the_records_are_whole_and_go_on_elsewhere(tmp_path, number):
     """A real process and a real signal; then another folder, as on another machine."""
     code = "import typer; from noiseproof.command_line.bench import bench; typer.run(bench)"
