@@ -48,13 +48,18 @@ def largest_file(size):
 
 @contextlib.contextmanager
 def read_only(folder):
-    """A folder that cannot be written, for root too."""
+    """A folder that cannot be written, nor can the files in it, for root too."""
     if os.geteuid() != 0:
+        files = [path for path in folder.iterdir() if path.is_file()]
         folder.chmod(0o555)
+        for path in files:
+            path.chmod(0o444)
         try:
             yield
         finally:
             folder.chmod(0o755)
+            for path in files:
+                path.chmod(0o644)
         return
     bind = ["mount", "--bind", str(folder), str(folder)]
     if sys.platform != "linux" or subprocess.run(bind, capture_output=True).returncode:

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.disks import read_only
 
 from noiseproof.training.run_lock import locked
 from noiseproof.training.store import DamagedStoreError, Store, StoreError
@@ -227,28 +228,6 @@ def test_a_really_full_disk(small_disk):
         subprocess.run(["mount", "-o", "remount,size=4m", str(small_disk)], check=True)
         store.record_epoch("digits-s1", done, {}, 1.0)
         assert store.get("digits-s1").progress.epochs == done + 1
-
-
-@contextlib.contextmanager
-def read_only(folder):
-    """A folder that cannot be written, for root too."""
-    if os.geteuid() != 0:
-        folder.chmod(0o555)
-        for path in folder.iterdir():
-            path.chmod(0o444)
-        try:
-            yield
-        finally:
-            folder.chmod(0o755)
-        return
-    bind = ["mount", "--bind", str(folder), str(folder)]
-    if sys.platform != "linux" or subprocess.run(bind, capture_output=True).returncode:
-        pytest.skip("root can write everywhere, unless it may mount a read-only folder")
-    try:
-        subprocess.run(["mount", "-o", "remount,ro,bind", str(folder)], check=True)
-        yield
-    finally:
-        subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has other ideas of read-only folders")

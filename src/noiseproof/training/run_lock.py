@@ -96,13 +96,8 @@ def locked(folder: Path, run_id: str) -> Iterator[None]:
     with _plain_errors(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
         handle = _acquired(path, run_id)
-    _held.add(handle)
-    try:
-        _sign(handle)
+    with _holding(handle, path):
         yield
-    finally:
-        _held.discard(handle)
-        _release(handle, path)
 
 
 @contextlib.contextmanager
@@ -117,13 +112,19 @@ def alone_with(path: Path) -> Iterator[None]:
         handle = _acquired(lock, path.name, SHARED_FILE_SECONDS)
     except RunIsLocked as error:
         raise TimeoutError(f"{path} is in use by {error.holder}; wait for it or stop it") from None
+    with _holding(handle, lock):
+        yield
+
+
+@contextlib.contextmanager
+def _holding(handle: int, path: Path) -> Iterator[None]:
     _held.add(handle)
     try:
         _sign(handle)
         yield
     finally:
         _held.discard(handle)
-        _release(handle, lock)
+        _release(handle, path)
 
 
 def holder(folder: Path, run_id: str) -> Holder | None:
