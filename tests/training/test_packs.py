@@ -9,10 +9,11 @@ import pytest
 import torch
 from tests.stopping import StopAfter
 
-from noiseproof.training import Config, Interrupted, NotFiniteError, resolve, train, train_pack
+from noiseproof.training import Config, Interrupted, NotFiniteError, captured, resolve, train, train_pack
 from noiseproof.training import data as data_room
 from noiseproof.training import engine as engine_module
 from noiseproof.training.captured import SideBySide
+from noiseproof.training.checkpoint_writer import CheckpointWriter
 from noiseproof.training.stepwise import Stepwise
 from noiseproof.training.store import Store
 
@@ -195,3 +196,39 @@ def test_the_best_epoch_is_the_first_of_equals(tmp_path):
     result = train(config, folder=tmp_path, quiet=True).result
     assert result["best_test_accuracy"] == result["test_accuracy"]
     assert result["best_epoch"] == 1
+
+
+@pytest.mark.parametrize(("seconds", "expected"), [(0.0, [1, 2, 3, 4]), (1e9, [1])])
+def test_checkpoints_of_a_pack_keep_their_distance_and_a_crash_costs_what_came_after(
+    tmp_path, monkeypatch, seconds, expected
+):
+    """The records of lost epochs are replaced by those of their repetition."""
+    monkeypatch.setattr(engine_module, "can_capture", lambda runs: True)
+    configs = [small(loss="ce", epochs=5), small(loss="gce", epochs=5, seed=2)]
+    whole = train_pack(configs, folder=tmp_path / "whole", quiet=True)
+    monkeypatch.setattr(captured, "CHECKPOINT_SECONDS", seconds)
+    written, usual = [], CheckpointWriter.put
+    monkeypatch.setattr(
+        CheckpointWriter,
+        "put",
+        lambda self, path, state: (written.append(state["epoch"]), usual(self, path, state)),
+    )
+    with monkeypatch.context() as patch:
+        patch.setattr(SideBySide, "end_epoch", _crash_after_epoch(4))
+        with pytest.raises(RuntimeError, match="the power was cut"):
+            train_pack(configs, folder=tmp_path / "parts", quiet=True)
+    assert written == [epoch for epoch in expected for _ in configs]
+    again = train_pack(configs, folder=tmp_path / "parts", quiet=True)
+    assert [record.result for record in again] == [record.result for record in whole]
+    assert [len(record.epochs) for record in again] == [5, 5]
+
+
+def _crash_after_epoch(number):
+    usual = SideBySide.end_epoch
+
+    def end_epoch(self):
+        if self.runs[0].epoch == number:
+            raise RuntimeError("the power was cut")
+        return usual(self)
+
+    return end_epoch

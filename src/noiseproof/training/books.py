@@ -117,7 +117,9 @@ class Books:
             self.finish(end.run)
 
     def _save(self, end: EpochEnd) -> None:
-        """Write a checkpoint: at once, or from a state that is nobody else's while the run goes on."""
+        """Write a checkpoint, if one is due: at once, or from a state that is nobody else's."""
+        if end.state is None:
+            return
         path = self._checkpoint_of(end.run.config.run_id)
         if not end.is_apart:
             self._writer.forget(path)

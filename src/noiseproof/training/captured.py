@@ -10,6 +10,7 @@ up.
 On a CPU the same steps are taken without a graph, which is how they are tested against runs alone.
 """
 
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
@@ -41,6 +42,9 @@ STREAMS = 8
 """Runs of a pack that are computed at the same time; the others follow on the same streams."""
 
 EVALUATION_BATCH = 2000
+
+CHECKPOINT_SECONDS = 10.0
+"""Between two checkpoints of a pack: an epoch may take less time than the disk needs for what a dozen runs hold."""
 
 
 def can_capture(runs: Sequence[Run]) -> bool:
@@ -173,6 +177,7 @@ class SideBySide:
         self._ahead = _Ahead(self.device)
         self._pool = None
         self._copies: torch.cuda.Stream | None = None
+        self._last_checkpoint = float("-inf")
         self._streams: list[torch.cuda.Stream] = []
         if self.device.type == "cuda":
             self._pool = torch.cuda.graph_pool_handle()
@@ -217,7 +222,13 @@ class SideBySide:
             right = [
                 count if run.tests_this_epoch else None for run, count in zip(self.runs, counted, strict=True)
             ]
-        ends = [run.end_epoch(count, len(self.runs)) for run, count in zip(self.runs, right, strict=True)]
+        is_due = time.monotonic() - self._last_checkpoint >= CHECKPOINT_SECONDS
+        if is_due:
+            self._last_checkpoint = time.monotonic()
+        ends = [
+            run.end_epoch(count, len(self.runs), keep_state=is_due)
+            for run, count in zip(self.runs, right, strict=True)
+        ]
         return [_copied(end, self._copies) for end in ends]
 
     def _replay(self, rows: int) -> None:
@@ -365,12 +376,12 @@ def _copied(end: EpochEnd, copies: torch.cuda.Stream | None) -> EpochEnd:
     """Copy an epoch's end to the host while the GPU goes on; see :meth:`EpochEnd.wait`."""
     end.is_apart = True
     if copies is None:
-        end.state = _each_tensor(end.state, Tensor.clone)
+        end.state, end.learned = _each_tensor((end.state, end.learned), Tensor.clone)
         return end
-    on_gpu = (_each_tensor(end.state, Tensor.clone), end.meters.state, end.right)
+    on_gpu = (*_each_tensor((end.state, end.learned), Tensor.clone), end.meters.state, end.right)
     copies.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(copies):
-        end.state, end.meters.state, end.right = _each_tensor(on_gpu, _to_host)
+        end.state, end.learned, end.meters.state, end.right = _each_tensor(on_gpu, _to_host)
         end.under_way = _event(), on_gpu
     return end
 

@@ -272,25 +272,31 @@ class Run:
             "epoch": self.epoch,
             "step": self.step,
             "model": self.model.state_dict(),
-            "loss": {name: value.detach() for name, value in self.loss.named_parameters()},
+            "loss": self.learned,
             "optimizer": self.optimizer.state_dict(),
             "average": self.average.model.state_dict() if self.average is not None else None,
             "meters": self.meters.state,
         }
 
     @property
+    def learned(self) -> dict[str, Tensor]:
+        """The loss's own parameters."""
+        return {name: value.detach() for name, value in self.loss.named_parameters()}
+
+    @property
     def is_done(self) -> bool:
         """Whether the last epoch is over."""
         return self.epoch >= self.config.epochs
 
-    def end_epoch(self, right: Tensor | None, pack_size: int = 1) -> "EpochEnd":
+    def end_epoch(self, right: Tensor | None, pack_size: int = 1, *, keep_state: bool = True) -> "EpochEnd":
         """Close the epoch, of which this run had a share of the time with others, and stand before the next."""
         learning_rate = self.config.learning_rate_at(self.epoch)
         meters, self.meters = self.meters, self.fresh_meters()
         self.epoch, self.step = self.epoch + 1, 0
         now = moment(self.device)
         began, self._moment = self._moment or now, now
-        return EpochEnd(self, meters, right, learning_rate, self.state(), (began, now), pack_size)
+        state = self.state() if keep_state else None
+        return EpochEnd(self, meters, right, learning_rate, state, (began, now), pack_size)
 
     def require_finite(self) -> None:
         """Stop where a step of this epoch had a loss or a gradient that is not a finite number."""
@@ -332,7 +338,8 @@ class EpochEnd:
         meters: its sums.
         right: test samples classified right, if the epoch was tested; see :meth:`Run.count_right`.
         learning_rate: that it had.
-        state: for the checkpoint.
+        state: for the checkpoint, where one is due.
+        learned: the loss's own parameters.
         is_apart: whether the state is a copy, which the run leaves alone.
     """
 
@@ -342,13 +349,13 @@ class EpochEnd:
         meters: EpochMeters,
         right: Tensor | None,
         learning_rate: float,
-        state: dict[str, Any],
+        state: dict[str, Any] | None,
         moments: tuple[Moment, Moment],
         pack_size: int,
     ) -> None:
         self.run, self.meters, self.right, self.state = run, meters, right, state
         self.learning_rate, self._moments, self._pack_size = learning_rate, moments, pack_size
-        self.epoch: int = state["epoch"]
+        self.epoch, self.learned = run.epoch, run.learned
         self.is_apart = False
         self.under_way: tuple[torch.cuda.Event, Any] | None = None
 
@@ -373,7 +380,7 @@ class EpochEnd:
         self.meters.sum_over_ranks()
         metrics = self.meters.metrics(self.run.labels.flipped)
         metrics["learning_rate"] = self.learning_rate
-        if learned := {name: float(value) for name, value in self.state["loss"].items()}:
+        if learned := {name: float(value) for name, value in self.learned.items()}:
             metrics["loss_learned"] = learned
         if self.right is not None:
             metrics |= self.run.scores(self.right)
