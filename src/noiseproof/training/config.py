@@ -19,6 +19,7 @@ from typing import Any
 
 from noiseproof.datasets import registry
 from noiseproof.datasets.identity import OWN, identity_of, identity_of_file
+from noiseproof.datasets.tuning import PREFIX as TUNING
 from noiseproof.losses import checks, published_recipe, record
 from noiseproof.losses.recipes import RECIPE_NAMES
 from noiseproof.noise import parse_name, short_name
@@ -290,6 +291,10 @@ def resolve(dataset: str, *, recipe: str | None = None, **given: Any) -> Config:
         values["l1"] = published.l1 or values.get("l1", 0.0)
         if published.weight_decay is not None:
             values["weight_decay"] = published.weight_decay
+    if dataset.startswith(TUNING):  # where what a recipe says of single losses is still to be chosen
+        values.pop("for_loss", None)
+    if "model" in given and given["model"] != values.get("model"):
+        values.pop("model_options", None)
     values = _for_loss(values, loss)
     parameters = {**values.get("loss_parameters", {}), **given.get("loss_parameters", {})}
     values = {
@@ -346,7 +351,7 @@ def _for_loss(values: Mapping[str, Any], loss: str) -> dict[str, Any]:
 def default_recipe(dataset: str) -> str | None:
     """Return the recipe that a data set has by default, if any."""
     same = {"cifar10n": "cifar10", "cifar100n": "cifar100", "fashion-mnist": "mnist-like"}
-    dataset = dataset.removeprefix("tuning:")
+    dataset = dataset.removeprefix(TUNING)
     name = same.get(dataset, dataset)
     return name if name in recipe_names() else None
 
