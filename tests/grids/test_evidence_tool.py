@@ -103,3 +103,14 @@ def test_what_wins_the_tuning_goes_into_the_recipes_and_the_tuning_stays_whole(
         for loss, said in recipe["for_loss"].items():
             assert said.get("loss_parameters", {}) == best[loss]["loss_parameters"]
             assert said.get("l1", 0.0) == best[loss]["l1"]
+
+
+def test_the_recipes_hold_what_won_on_record(evidence, tmp_path, monkeypatch):
+    """Whoever changes either is told."""
+    winners = evidence.isic_winners
+    before = {name: (winners.RECIPES / name).read_text() for name in winners.FILES}
+    recipes = tmp_path / "recipes"
+    shutil.copytree(winners.RECIPES, recipes)
+    monkeypatch.setattr(winners, "RECIPES", recipes)
+    winners.main(Path(__file__).parents[2] / "results" / "isic-tuning.jsonl")
+    assert {name: (recipes / name).read_text() for name in winners.FILES} == before

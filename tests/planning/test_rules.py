@@ -257,9 +257,9 @@ def test_masks_have_the_numbers_of_their_recipe():
     plan = chosen(facts(form="masks", classes=2))
     stated = read_recipe("isic2017")["for_loss"]
     assert plan["loss_parameters"].value == stated["anl-ce"]["loss_parameters"] == {"alpha": 1.0, "beta": 1.0}
-    assert (plan["l1"].value, plan["weight_decay"].value) == (1e-6, 0.0)
+    assert (plan["l1"].value, plan["weight_decay"].value) == (1e-7, 0.0)
     assert plan["l1"].reason.startswith("ours for ISIC-2017 and anl-ce; none are published")
-    assert plan["loss_parameters"].source == "our recipe for ISIC-2017 and anl-ce: α 1, β 1, δ 1e-06"
+    assert plan["loss_parameters"].source == "our recipe for ISIC-2017 and anl-ce: α 1, β 1, δ 1e-07"
 
 
 @pytest.mark.parametrize("loss", ["anl-ce", "gce", "sce", "nce+rce", "t-loss", "ce", "mae"])

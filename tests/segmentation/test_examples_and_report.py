@@ -175,3 +175,13 @@ def test_the_tuning_grid_gives_every_method_with_parameters_three_candidates():
         "anl-ce": 3,
     }
     assert grid.dataset == "tuning:isic2017-128px"
+
+
+def test_candidates_inherit_nothing_from_what_won():
+    """Else the grid would change with its own result."""
+    for cell in grids.load("isic-tuning").cells():
+        assert cell.config.loss_parameters == cell.method.settings.get("loss_parameters", {})
+        assert cell.config.l1 == cell.method.settings.get("l1", 0.0)
+    won = resolve("isic2017-128px", loss="t-loss").loss_parameters
+    assert won == {"nu_learning_rate": 1e-3, "published": True}
+    assert resolve("tuning:isic2017-128px", loss="t-loss").loss_parameters == {}

@@ -219,6 +219,13 @@ def test_the_hash_covers_what_decides_the_result_and_nothing_else(field):
     assert (field in NOT_PART_OF_THE_RESULT) == (other.hash == config.hash)
 
 
+def test_another_network_does_not_get_the_options_of_the_recipes():
+    assert resolve("digits").model_options == {"batch_norm": True}
+    assert resolve("digits", model="mlp").model_options == {"batch_norm": True}
+    assert resolve("digits", model="resnet18").model_options == {}
+    assert resolve("digits", model="mlp", model_options={"hidden": [8]}).model_options == {"hidden": [8]}
+
+
 def test_the_same_experiment_written_otherwise_has_the_same_hash():
     config = resolve("cifar10", loss="anl-ce", noise="sym-0.8")
     for same in (

@@ -154,7 +154,7 @@ class StatedNumbers:
 
     Example:
         >>> print(StatedNumbers("anl-ce", "isic2017"))
-        our recipe for ISIC-2017 and anl-ce: α 1, β 1, δ 1e-06
+        our recipe for ISIC-2017 and anl-ce: α 1, β 1, δ 1e-07
     """
 
     loss: str
@@ -174,7 +174,7 @@ def stated_numbers(recipe: str, loss: str) -> Recipe | None:
     """What a recipe states for one loss under ``for_loss``, if anything.
 
     >>> stated_numbers("isic2017", "gce"), stated_numbers("isic2017", "ce")
-    (Recipe(hyperparameters={'q': 0.7}, l1=0.0, weight_decay=None, by_noise=(), note=''), None)
+    (Recipe(hyperparameters={'q': 0.3}, l1=0.0, weight_decay=None, by_noise=(), note=''), None)
     """
     from noiseproof.training.config import read_recipe
 
