@@ -47,9 +47,9 @@ AFTER = """\
 * Checkpoints held up large networks. A U-Net for 128 px with Adam leaves 200 MB an epoch: packed, hashed and
   written by the thread that launches steps, they made an epoch of 0.32 s one of 1.05 s. Written on a thread of
   their own, which passes over a checkpoint when the disk is slower than the epochs, they leave one of 0.46 s; four
-  ResNet-34 side by side (170 MB an epoch each) went from 1.58 s to 1.23 s. Since then a pack copies its state to the
-  host every ten seconds at most, not after every epoch: six to eight U-Nets side by side take 0.245 s an epoch each,
-  one alone 0.33 s, checkpoints included (`results/isic-table.jsonl`). The lines above are older.
+  ResNet-34 side by side (170 MB an epoch each) went from 1.58 s to 1.23 s. Since then a pack copies its state to
+  the host every ten seconds at most, not after every epoch: six to eight U-Nets side by side take 0.245 s an epoch
+  each, one alone 0.33 s, checkpoints included (`results/isic-table.jsonl`). The lines above are older.
 * In float32 an epoch of the 8-layer CNN takes 1.55 s, 1.3 s of it convolutions at 26 to 42 TFLOP/s; channels first
   they would be 5 to 14% faster, at 200 channels instead of 196 they are up to 17% slower.
 * The ideas that were tried last (long-lived programs, unrolled loops, streams) each brought a pack less than 3%.
@@ -61,8 +61,8 @@ AFTER = """\
 * Of the 613 GPU tests eleven failed when they were first run whole. One was a fault: where a graph is kept for a
   second backward pass, a half-precision gradient was multiplied by a scale that had been rounded to its own
   precision. The others asked for more than float32 gives or counted what the allocator rounds up. All have passed
-  since, of the code of their day. Of the newest code all 24 of training, segmentation and too little memory were run,
-  and the first 49 of the fused losses; all passed.
+  since, of the code of their day. Of the newest code all 24 of training, segmentation and too little memory were
+  run, and the first 49 of the fused losses; all passed.
 """
 
 PRECISION = """\
