@@ -76,6 +76,27 @@ def test_what_is_wrong_with_a_folder_is_named(tmp_path):
         folders.read(tmp_path, "dev")
 
 
+@pytest.mark.parametrize(
+    ("pictures", "masks"), [("images", "labels"), ("Images", "Masks"), ("imgs", "masks"), ("images", None)]
+)
+def test_pictures_and_masks_in_other_folders_are_not_taken_for_classes(tmp_path, pictures, masks):
+    picture(tmp_path / pictures / "1.png")
+    if masks:
+        picture(tmp_path / masks / "1.png", mode="L")
+    found = f"found .*{pictures}/.*; call the folders .* images and masks"
+    with pytest.raises(
+        DataError, match=f"expected images/ and masks/, or a sub-folder for each class, {found}"
+    ):
+        folders.read(tmp_path, "train")
+
+
+def test_a_test_folder_without_masks_is_told_of_not_that_for_training(tmp_path):
+    for name in ("train/images", "train/masks", "test/images", "test/labels"):
+        picture(tmp_path / name / "1.png", mode="L")
+    with pytest.raises(DataError, match=r"test: expected images/ and masks/, .* found images/, labels/"):
+        folders.read(tmp_path, "test")
+
+
 def write_mask(path, numbers):
     path.parent.mkdir(parents=True, exist_ok=True)
     Image.fromarray(numbers).save(path)

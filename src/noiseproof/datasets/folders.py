@@ -46,6 +46,9 @@ MOST_UNNAMED_CLASSES = 64
 TRAINING_MASKS_LOOKED_AT = 32
 
 _MASK_ENDINGS = ("", "_mask", "_segmentation")
+_PICTURES_WITH_MASKS = frozenset({"images", "image", "imgs", "img"})
+"""Never names of classes: with masks in ``labels/`` beside, a network would learn to tell pictures from masks."""
+
 _NOT_PICTURES = frozenset({"thumbs.db", "desktop.ini"})
 
 
@@ -122,15 +125,22 @@ def _class_folders(root: Path) -> list[str]:
             )
     if not names:
         raise DataError(f"folder:{root}: expected a sub-folder for each class, found none")
+    if any(name.lower() in _PICTURES_WITH_MASKS for name in names):
+        found = ", ".join(f"{name}/" for name in names[:3]) + (", …" if len(names) > 3 else "")
+        raise DataError(
+            f"folder:{root}: expected images/ and masks/, or a sub-folder for each class, found {found}; call the "
+            "folders of pictures and of their masks images and masks, or name the folder above the classes' own"
+        )
     return names
 
 
 def _read_classes(path: Path, root: Path, split: str) -> LabeledData:
     train = path / "train"
-    class_names = _class_folders(train if root != path and train.is_dir() else root)
+    present = _class_folders(root)
+    class_names = _class_folders(train) if root != path and train.is_dir() else present
     files: list[Path] = []
     labels: list[int] = []
-    for name in _class_folders(root):
+    for name in present:
         if name not in class_names:
             known = ", ".join(class_names[:10])
             raise DataError(f"{root / name}: expected a class of train/ ({known}), found {name!r}")
