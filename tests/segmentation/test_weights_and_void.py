@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from noiseproof.command_line import app
 from noiseproof.training import engine as engine_module
 from noiseproof.training import resolve, train, train_pack
-from noiseproof.training.data import give_labels, label_marginals, load_data
+from noiseproof.training.data import give_labels, label_marginals, load_data, remark_on_classes
 from noiseproof.training.predict import load_trained
 from noiseproof.training.run import Run
 from noiseproof.training.store import Store
@@ -199,6 +199,16 @@ def test_what_does_not_fit_the_masks_is_told(write, parameters, message):
     config = small(write("mc", with_void_edges), loss="ce", loss_parameters=parameters)
     with pytest.raises(ValueError, match=message):
         Run(config, load_data(config, CPU))
+
+
+def test_a_class_without_a_pixel_is_named_before_training(write, tmp_path):
+    assert remark_on_classes(load_data(small(write("all", with_void_edges)), CPU)) is None
+    for level, absent in ((0, "foreground"), (VOID, "background")):
+        name = write(absent, lambda masks, level=level: np.full_like(masks, level), classes=2)
+        told = remark_on_classes(load_data(small(name), CPU))
+        assert told.startswith(f"Not a pixel to learn from in 20 training masks of 16x16: '{absent}'.")
+    listed = write("listed", lambda masks: masks, names=("sky", "sea", "land", "fog"))
+    assert "'fog'." in remark_on_classes(load_data(small(listed), CPU))
 
 
 def test_the_only_class_cannot_be_ignored(lesions):

@@ -149,6 +149,12 @@ def test_a_class_of_few_pictures_is_trained_on_and_one_that_can_spare_some_is_te
         assert tested == set("abcdef")
 
 
+def test_a_single_class_is_refused_before_training(photos):
+    folder = photos("one", classes=("cat",), each=20)
+    with pytest.raises(DataError, match="expected two classes or more, got one, 'cat'"):
+        load_data(own(folder), CPU)
+
+
 def test_classes_with_hardly_a_picture_are_named(photos):
     folder = photos("few", classes=("cat", "dog"), each=9)
     assert remark_on_classes(load_data(own(folder), CPU)) is None

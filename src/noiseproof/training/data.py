@@ -26,7 +26,7 @@ from noiseproof.training import ranks
 from noiseproof.training.config import Config
 from noiseproof.training.config_checks import MOST
 from noiseproof.training.label_noise import certain, draw_noise
-from noiseproof.training.masks import check_task, draw_mask_noise
+from noiseproof.training.masks import absent_classes, check_task, draw_mask_noise
 from noiseproof.training.noise_files import file_name, is_in_a_file
 from noiseproof.training.streams import generator, order_of_epoch, stream_seed
 
@@ -120,6 +120,11 @@ def load_data(config: Config, device: torch.device) -> TrainingData:
     """Load what a config names, from the cache or from the user's folder, onto the device if it fits."""
     train = whole = load_split(config.dataset, "train", config.image_size)
     check_task(config, train)
+    if train.num_classes < 2:
+        raise datasets.DataError(
+            f"{config.dataset}: expected two classes or more, got one, {train.class_names[0]!r}: there is nothing "
+            "to tell apart; in a folder, each class has a sub-folder of its own"
+        )
     held_out, rows = False, np.arange(len(train), dtype=np.int64)
     try:
         test = load_split(config.dataset, "test", config.image_size)
@@ -187,9 +192,11 @@ def _tenth_of(train: LabeledData) -> datasets.Split:
 
 
 def remark_on_classes(data: TrainingData) -> str | None:
-    """Name classes of the user's own pictures that have hardly any to learn from, if there are such."""
-    if data.has_masks or not data.name.startswith(OWN):
+    """Name classes of the user's own pictures that have hardly any to learn from, or no pixel of masks, if any."""
+    if not data.name.startswith(OWN):
         return None
+    if data.train.masks is not None:
+        return absent_classes(data.train, data.train.masks)
     counts = np.bincount(data.train.labels, minlength=data.num_classes)
     few = [
         f"{name!r} ({count})"

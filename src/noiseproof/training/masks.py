@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from noiseproof import losses, models, noise
@@ -50,11 +51,29 @@ def check_loss_options(config: Config, train: LabeledData, has_void: bool) -> No
     if has_void and ignored != VOID:
         raise ValueError(
             f"ignore_index: masks of {config.dataset} hold class indices and also {VOID}. If that marks pixels "
-            f"without a label, say --set ignore_index={VOID} (in a recipe: loss_parameters.ignore_index); else "
-            f"save them anew, got {'none' if ignored is None else ignored}"
+            f"without a label, say --set ignore_index={VOID} (in a recipe: loss_parameters.ignore_index), got "
+            f"{'none' if ignored is None else ignored}. If it is the foreground, which other masks have as 1, save "
+            "all masks one way"
         )
     if train.masks is not None and ignored == 1 and train.num_classes == 2:
         raise ValueError(f"ignore_index: without class 1 there is nothing to find in {config.dataset}")
+
+
+MOST_NAMED = 20
+"""Classes that a remark names."""
+
+
+def absent_classes(train: LabeledData, masks: NDArray[np.uint8]) -> str | None:
+    """Name the classes that no pixel of the training masks has, if there are such."""
+    pixels = np.bincount(masks.ravel(), minlength=train.num_classes)
+    absent = [repr(name) for name, count in zip(train.class_names, pixels, strict=False) if count == 0]
+    if not absent:
+        return None
+    named = ", ".join(absent[:MOST_NAMED]) + (", …" if len(absent) > MOST_NAMED else "")
+    return (
+        f"Not a pixel to learn from in {len(train)} training masks of {masks.shape[2]}x{masks.shape[1]}: {named}. "
+        "Look at the masks, or train on larger pictures if a class is small."
+    )
 
 
 def draw_mask_noise(config: Config, train: LabeledData) -> NoisyMasks | None:
