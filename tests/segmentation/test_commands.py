@@ -22,20 +22,25 @@ def invoke(arguments, program=app):
 def test_train_tells_dice_and_runs_show_it(tmp_path, monkeypatch):
     monkeypatch.setenv("NOISEPROOF_RUNS", str(tmp_path))
     arguments = (
-        "train blobs --noise masks-0.7-0.7 --loss anl-ce --epochs 1 --train-size 32 --device cpu --quiet"
+        "train blobs --noise masks-0.7-0.7 --loss anl-ce --epochs 2 --train-size 32 --device cpu --quiet"
     )
     result = invoke(arguments.split())
     assert result.exit_code == 0, result.output
     told = re.search(
-        r"test Dice ([\d.]+)% \(([\d.]+)% a picture\), mean over the last 1 epochs", result.output
+        r"test Dice ([\d.]+)% \(([\d.]+)% a picture\), mean over the last 2 epochs", result.output
     )
     assert told
     run = result.output.split(":")[0]
     page = invoke(["runs", run])
     assert page.exit_code == 0, page.output
-    assert "Dice" in page.output
-    assert told[1] in page.output
+    assert f"{told[1]} % Dice, mean over the last 2 epochs" in page.output
     assert "kinds" in page.output
+    rows = [line.split() for line in invoke(["runs"]).output.splitlines() if "2/2" in line]
+    assert [row[row.index("2/2") + 1] for row in rows] == [told[1]]  # the result, not the last epoch's
+    compared = invoke(["runs", "compare", run, run]).output
+    assert "test Dice, the result" in compared
+    assert "best test Dice" in compared
+    assert "test accuracy" not in compared
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from noiseproof.command_line.runs import LEGEND, best, state
-from noiseproof.command_line.terminal import percent, printable
+from noiseproof.command_line.terminal import mean_over, percent, printable
 from noiseproof.durations import duration
 
 if TYPE_CHECKING:
@@ -62,19 +62,27 @@ def print_page(record: "RunRecord", folder: Path, console: "Console") -> None:
 
 def _overview(record: "RunRecord") -> dict[str, str]:
     progress = record.progress
-    test = percent(progress.last_accuracy)
-    if progress.last_accuracy_epoch is not None:
-        test += f" % at epoch {progress.last_accuracy_epoch + 1}"
     overview = {
         "started": record.started,
         "ended": record.ended or "",
         "training": duration(record.seconds),
         "epochs": f"{progress.epochs} of {readable(record.config.get('epochs', '?'))}",
-        "test": test,
+        "test": _tested(record),
         "best (epoch)": best(record),
         "config hash": record.config_hash,
     }
     return {key: text for key, text in overview.items() if text}
+
+
+def _tested(record: "RunRecord") -> str:
+    """The result; of a run that has none yet, what its last tested epoch came to."""
+    progress, result = record.progress, record.result or {}
+    if "test_dice" in result:
+        return f"{percent(result['test_dice'])} % Dice, {mean_over(result['averaged_epochs'])}"
+    if progress.last_accuracy_epoch is None:
+        return ""
+    dice = " Dice" if any("test_dice" in metrics for metrics in record.epochs) else ""
+    return f"{percent(progress.last_accuracy)} %{dice} at epoch {progress.last_accuracy_epoch + 1}"
 
 
 def _print_facts(title: str, facts: Mapping[str, str], console: "Console") -> None:

@@ -23,8 +23,8 @@ LISTED = 30
 NO_RUNS = "no runs yet; start one with: noiseproof train digits --loss anl-ce"
 
 LEGEND = (
-    "test: accuracy in percent at the last tested epoch, which is the result. best: the highest of all epochs, "
-    "picked on the test set, so for comparison only."
+    "test: accuracy in percent at the last tested epoch, which is the result; of masks Dice, of finished runs the "
+    "mean over the last ten epochs. best: the highest of all epochs, picked on the test set, so for comparison only."
 )
 
 EPILOG = """
@@ -308,7 +308,7 @@ def _cells(record: "RunRecord", folder: Path) -> dict[str, str]:
         record.id,
         *(printable(str(config.get(key, ""))) for key in ("dataset", "noise", "loss", "seed")),
         f"{progress.epochs}/{printable(str(config.get('epochs', '?')))}",
-        percent(progress.last_accuracy),
+        percent((record.result or {}).get("test_dice", progress.last_accuracy)),
         best(record),
         state(record, folder),
         record.started[:16].replace("T", " "),

@@ -29,6 +29,15 @@ def percent(value: float | None, digits: int = 2, without: str = "") -> str:
     return without if value is None else f"{value:.{digits}f}"
 
 
+def mean_over(epochs: int) -> str:
+    """Which epochs a result is of.
+
+    >>> mean_over(10), mean_over(1)
+    ('mean over the last 10 epochs', 'after its only epoch')
+    """
+    return "after its only epoch" if epochs == 1 else f"mean over the last {epochs} epochs"
+
+
 def printable(text: str) -> str:
     r"""Text whose control characters are written out: what a config says must not steer the terminal.
 

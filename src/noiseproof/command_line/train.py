@@ -9,6 +9,7 @@ import typer
 
 from noiseproof.command_line.failures import fail
 from noiseproof.command_line.options import KeptIn, Quiet
+from noiseproof.command_line.terminal import mean_over
 
 if TYPE_CHECKING:
     from noiseproof.training import Config
@@ -197,8 +198,8 @@ def _told(record: "RunRecord") -> str:
     if "test_dice" in result:
         best = result["best_test_dice"]
         score = (
-            f"test Dice {result['test_dice']:.2f}% ({result['test_dice_per_image']:.2f}% a picture), mean over the "
-            f"last {result['averaged_epochs']} epochs"
+            f"test Dice {result['test_dice']:.2f}% ({result['test_dice_per_image']:.2f}% a picture), "
+            f"{mean_over(result['averaged_epochs'])}"
         )
     else:
         best = result["best_test_accuracy"]

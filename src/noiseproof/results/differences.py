@@ -67,14 +67,15 @@ def flat(value: Mapping[str, Any], above: str = "") -> dict[str, Any]:
 def _outcome(record: "RunRecord") -> dict[str, Any]:
     progress = record.progress
     last = record.epochs[-1] if record.epochs else {}
+    score = "Dice" if any("test_dice" in metrics for metrics in record.epochs) else "accuracy"
     return {
         "status": record.status,
         "epochs": progress.epochs,
         "realised noise rate": record.noise.get("realised_rate"),
-        "test accuracy, last epoch": progress.last_accuracy,
-        "best test accuracy": progress.best_accuracy,
+        "test Dice, the result": (record.result or {}).get("test_dice"),
+        f"test {score}, last epoch": progress.last_accuracy,
+        f"best test {score}": progress.best_accuracy,
         "best epoch": None if progress.best_accuracy_epoch is None else progress.best_accuracy_epoch + 1,
-        "test Dice": (record.result or {}).get("test_dice"),
         "training accuracy, right labels": last.get("clean_accuracy"),
         "training accuracy, wrong labels": last.get("flipped_accuracy"),
         "seconds": record.seconds,
