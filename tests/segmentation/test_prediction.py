@@ -115,6 +115,24 @@ def test_the_picture_that_would_be_lost_is_named(tmp_path):
         write_masks(iter(()), ("a", "b"), tmp_path / "p.png", tmp_path)
 
 
+def test_masks_drawn_by_hand_are_never_written_over_and_predictions_are(tmp_path):
+    large_disc(tmp_path / "images" / "p.jpg", 8, 8)
+    drawn = tmp_path / "masks" / "p.png"
+    large_disc(drawn, 8, 8)
+    before = drawn.read_bytes()
+
+    def write(out, level):
+        found = iter([(tmp_path / "images" / "p.jpg", np.full((8, 8), level, np.uint8))])
+        write_masks(found, ("a", "b"), tmp_path / "images", tmp_path / out)
+
+    with pytest.raises(ValueError, match=r"would overwrite .*p\.png, which is no earlier prediction"):
+        write("masks", 0)
+    assert bytes_below(tmp_path / "masks") == {drawn: before}
+    for level in (0, 1):
+        write("out", level)
+    assert np.asarray(Image.open(tmp_path / "out" / "p.png")).min() == 255
+
+
 def test_masks_are_not_written_into_a_folder_called_like_a_table(trained, tmp_path):
     folder, record = trained
     large_disc(tmp_path / "new" / "a.png", 24, 20)

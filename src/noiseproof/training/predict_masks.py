@@ -10,12 +10,17 @@ import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
+from PIL.PngImagePlugin import PngInfo
 
 from noiseproof.datasets.augment.normalize import normalize
-from noiseproof.datasets.decode import decode_rgb
+from noiseproof.datasets.decode import decode_rgb, opened
+from noiseproof.datasets.errors import BadFileError
 from noiseproof.training.predict import TrainedModel, pictures_in
 
 SHEET_NAME = "sheet.png"
+WRITTEN_BY = "noiseproof predict"
+"""Stands in each PNG as its software: such a file may be written anew, a mask that somebody drew may not."""
+
 MOST_SHOWN = 24
 CELL, CAPTION, GAP, COLUMNS = 180, 14, 6, 4
 TINTS = ((220, 40, 40), (40, 120, 220), (240, 180, 20), (60, 170, 90), (150, 80, 200), (20, 180, 180))
@@ -50,7 +55,8 @@ def write_masks(
     """Write each mask as PNG and a sheet of the first pictures with their masks; returns how many, and the sheet.
 
     Masks of two classes are written as 0 and 255, others as class indices; both is what ``folder:PATH`` reads. No
-    picture of ``place`` is ever written over: where one would be, that is an error before the first mask is found.
+    picture of ``place`` is ever written over, nor any file that was not written here before, such as a mask drawn by
+    hand: where one would be, that is an error before the first mask is found.
 
     Args:
         found: pictures of ``place``, all or some, and their masks.
@@ -63,6 +69,12 @@ def write_masks(
     refuse_to_overwrite(targets, [*targets.values(), sheet])
     if out.exists() and out.samefile(place if place.is_dir() else place.parent):
         raise ValueError(f"--out: {out} is the folder of the pictures; name another folder")
+    if (
+        kept := next((file for file in (*targets.values(), sheet) if not _may_be_replaced(file)), None)
+    ) is not None:
+        raise ValueError(
+            f"--out: would overwrite {kept}, which is no earlier prediction; name another folder"
+        )
     out.mkdir(parents=True, exist_ok=True)
     count = 0
     shown: list[tuple[str, Image.Image]] = []
@@ -85,6 +97,17 @@ def refuse_to_overwrite(
     for target in targets:
         if target.exists() and (picture := by_file.get(_identity(target))) is not None:
             raise ValueError(f"--out: would overwrite {picture}; {advice}")
+
+
+def _may_be_replaced(file: Path) -> bool:
+    """Whether nothing lies there, or what was predicted before."""
+    if not os.path.lexists(file):
+        return True
+    try:
+        with opened(file) as image:
+            return image.info.get("Software") == WRITTEN_BY
+    except BadFileError:
+        return False
 
 
 def _identity(path: Path) -> tuple[int, int]:
@@ -137,8 +160,10 @@ def _targets(pictures: Iterable[Path], place: Path, out: Path) -> dict[Path, Pat
 def _save(image: Image.Image, target: Path) -> None:
     """Write a PNG, whole or not at all."""
     temporary = target.with_name(f".{target.name}.{os.getpid()}")
+    made = PngInfo()
+    made.add_text("Software", WRITTEN_BY)
     try:
-        image.save(temporary, format="PNG")
+        image.save(temporary, format="PNG", pnginfo=made)
         temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)
