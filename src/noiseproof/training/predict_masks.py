@@ -55,7 +55,7 @@ def write_masks(
     """Write each mask as PNG and a sheet of the first pictures with their masks; returns how many, and the sheet.
 
     Masks of two classes are written as 0 and 255, others as class indices; both is what ``folder:PATH`` reads. No
-    picture of ``place`` is ever written over, nor any file that was not written here before, such as a mask drawn by
+    picture of ``place`` is ever written over, nor a file that was not written here before, such as a mask drawn by
     hand: where one would be, that is an error before the first mask is found.
 
     Args:
@@ -69,11 +69,10 @@ def write_masks(
     refuse_to_overwrite(targets, [*targets.values(), sheet])
     if out.exists() and out.samefile(place if place.is_dir() else place.parent):
         raise ValueError(f"--out: {out} is the folder of the pictures; name another folder")
-    if (
-        kept := next((file for file in (*targets.values(), sheet) if not _may_be_replaced(file)), None)
-    ) is not None:
+    kept = [file for file in (*targets.values(), sheet) if not _may_be_replaced(file)]
+    if kept:
         raise ValueError(
-            f"--out: would overwrite {kept}, which is no earlier prediction; name another folder"
+            f"--out: would overwrite {kept[0]}, which is no earlier prediction; name another folder"
         )
     out.mkdir(parents=True, exist_ok=True)
     count = 0
