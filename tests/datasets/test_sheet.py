@@ -51,6 +51,14 @@ def test_every_class_has_its_tint_and_pixels_without_a_label_are_grey() -> None:
     assert void[0] < 150  # type: ignore[index]
 
 
+def test_captions_show_letters_of_other_languages() -> None:
+    """Pillow's own font draws the same box for each of them."""
+    font = sheet.caption_font(20)
+    drawn = {bytes(font.getmask(letter)) for letter in "öäßéłЖω"}
+    assert len(drawn) == 7
+    assert sheet.shortened("Gro\u0308ße\n1", font, 200) == "Größe 1"
+
+
 def test_files_are_opened(tmp_path: Path) -> None:
     Image.new("L", (10, 20), 77).save(tmp_path / "a.png")
     data = LabeledData("mine", "train", np.zeros(1, np.int64), ("a",), paths=(tmp_path / "a.png",))

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A sheet of images with their class names, to look at before training on them."""
 
+import unicodedata
+from pathlib import Path
+
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
@@ -19,6 +22,35 @@ NO_LABEL = (128, 128, 128)
 """Colour of pixels without a label, which hold a number that is no class."""
 
 _TINT, _COVER = 110, 230
+
+Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
+
+
+def caption_font(size: int = 10) -> Font:
+    """A font for captions: matplotlib's, as Pillow's own draws a box for every letter that is not English."""
+    import matplotlib as mpl
+
+    try:
+        return ImageFont.truetype(Path(mpl.get_data_path(), "fonts", "ttf", "DejaVuSans.ttf"), size)
+    except OSError:  # a matplotlib that was packaged without its fonts
+        return ImageFont.load_default(size)
+
+
+def shortened(text: str, font: Font, width: int) -> str:
+    """The text on one line, cut with an ellipsis where it is wider than so many pixels.
+
+    Example:
+        >>> shortened("a short name", caption_font(), 96)
+        'a short name'
+        >>> shortened("a very long name of a class", caption_font(), 96).endswith("…")
+        True
+    """
+    text = unicodedata.normalize("NFC", " ".join(text.split()))  # a file's name may have its dots apart
+    if font.getlength(text) <= width:
+        return text
+    while text and font.getlength(text + "…") > width:
+        text = text[:-1]
+    return text + "…"
 
 
 def choose(labels: NDArray[np.int64], count: int, seed: int) -> NDArray[np.int64]:
@@ -55,29 +87,21 @@ def draw(data: LabeledData, *, count: int = 60, columns: int = 10, seed: int = 0
     size = (GAP + columns * (CELL + GAP), GAP + rows * (CELL + CAPTION + GAP))
     page = Image.new("RGB", size, "white")
     pen = ImageDraw.Draw(page)
-    font = ImageFont.load_default(size=10)
+    font = caption_font()
     for position, index in enumerate(chosen):
         left = GAP + position % columns * (CELL + GAP)
         top = GAP + position // columns * (CELL + CAPTION + GAP)
         picture = _fitted(_picture(data, int(index)))
         page.paste(picture, (left + (CELL - picture.width) // 2, top + (CELL - picture.height) // 2))
         caption = _caption(data, int(index))
-        pen.text((left + CELL // 2, top + CELL), _shortened(caption, font), "black", font, anchor="ma")
+        pen.text((left + CELL // 2, top + CELL), shortened(caption, font, CELL), "black", font, anchor="ma")
     return page
 
 
 def _caption(data: LabeledData, index: int) -> str:
     if data.masks is not None:
         return f"#{index}"
-    return " ".join(data.class_names[data.labels[index]].split())  # a caption has one line
-
-
-def _shortened(text: str, font: ImageFont.FreeTypeFont | ImageFont.ImageFont) -> str:
-    if font.getlength(text) <= CELL:
-        return text
-    while text and font.getlength(text + "…") > CELL:
-        text = text[:-1]
-    return text + "…"
+    return str(data.class_names[data.labels[index]])
 
 
 def _picture(data: LabeledData, index: int) -> Image.Image:

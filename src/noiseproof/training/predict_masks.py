@@ -9,12 +9,13 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image, ImageDraw
 from PIL.PngImagePlugin import PngInfo
 
 from noiseproof.datasets.augment.normalize import normalize
 from noiseproof.datasets.decode import decode_rgb, opened
 from noiseproof.datasets.errors import BadFileError
+from noiseproof.datasets.sheet import caption_font, shortened
 from noiseproof.training.predict import TrainedModel, pictures_in
 
 SHEET_NAME = "sheet.png"
@@ -173,9 +174,10 @@ def _sheet(shown: Sequence[tuple[str, Image.Image]], class_names: Sequence[str])
     rows = -(-len(shown) // columns)
     width = columns * (CELL + GAP) + GAP
     sheet = Image.new("RGB", (width, rows * (CELL + CAPTION + GAP) + GAP + CAPTION + GAP), "white")
-    draw, font = ImageDraw.Draw(sheet), ImageFont.load_default()
+    draw, font = ImageDraw.Draw(sheet), caption_font()
     left = GAP
-    for name, tint in zip(class_names[1:], TINTS, strict=False):
+    for whole, tint in zip(class_names[1:], TINTS, strict=False):
+        name = shortened(whole, font, CELL)
         draw.rectangle((left, GAP + 2, left + 9, GAP + 11), fill=tint)
         draw.text((left + 14, GAP), name, fill="black", font=font)
         left += 26 + int(draw.textlength(name, font=font))
@@ -183,5 +185,6 @@ def _sheet(shown: Sequence[tuple[str, Image.Image]], class_names: Sequence[str])
         row, column = divmod(number, columns)
         corner = GAP + column * (CELL + GAP), GAP + CAPTION + GAP + row * (CELL + CAPTION + GAP)
         sheet.paste(picture, corner)
-        draw.text((corner[0], corner[1] + picture.height), name[:28], fill="black", font=font)
+        below = corner[0], corner[1] + picture.height
+        draw.text(below, shortened(name, font, CELL), fill="black", font=font)
     return sheet
