@@ -85,7 +85,7 @@ def lesions(monkeypatch):
     data = LabeledData(
         "lesions", "train", np.zeros(12, np.int64), ("background", "lesion"), images, masks=masks
     )
-    monkeypatch.setattr("noiseproof.datasets.load", lambda name, split: data)
+    monkeypatch.setattr("noiseproof.datasets.load", lambda name, split, side=None: data)
     return data
 
 
@@ -103,7 +103,7 @@ def test_masks(run, tmp_path, lesions):
 def cifar10(monkeypatch):
     labels = np.arange(10).repeat(5)
     data = LabeledData("cifar10", "train", labels, tuple("abcdefghij"), np.zeros((50, 4, 4, 3), np.uint8))
-    monkeypatch.setattr("noiseproof.datasets.load", lambda name, split: data)
+    monkeypatch.setattr("noiseproof.datasets.load", lambda name, split, side=None: data)
     return data
 
 

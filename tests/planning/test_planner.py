@@ -135,7 +135,7 @@ def test_the_noise_of_peoples_labels_is_known(monkeypatch):
     from noiseproof.planning import planner
 
     data = datasets.load("digits")
-    monkeypatch.setattr(planner.datasets, "load", lambda name: replace(data, name="cifar10n"))
+    monkeypatch.setattr(planner.datasets, "load", lambda name, split: replace(data, name="cifar10n"))
     made = plan("cifar10n")
     assert made.facts.noise.kind == "real"
     assert made["loss"].value == "anl-ce*"

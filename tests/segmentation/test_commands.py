@@ -60,14 +60,81 @@ def test_mistakes_are_one_line(tmp_path, monkeypatch, arguments, message):
     assert "Traceback" not in result.output
 
 
-@pytest.mark.parametrize("recipe", [(), ("--recipe", "blobs")])
-def test_pictures_of_different_sizes_are_trained_on_at_one(tmp_path, recipe):
+def odd_sizes(folder):
+    """Twelve pictures with masks, each of its own size; returns the data set's name."""
     for number in range(12):
         for kind, mode in (("images", "RGB"), ("masks", "L")):
-            (tmp_path / "odd" / kind).mkdir(parents=True, exist_ok=True)
+            (folder / kind).mkdir(parents=True, exist_ok=True)
             picture = Image.new(mode, (20 + number, 31 - number))
             picture.paste("white", (4, 4, 14, 12 + number % 3))
-            picture.save(tmp_path / "odd" / kind / f"{number}.png")
+            picture.save(folder / kind / f"{number}.png")
+    return f"folder:{folder}"
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        (["data", "check"], "(16, 16, 3)"),
+        (["data", "show"], "12 of 12 images"),
+        (["plan"], "image_size = 16"),
+        (["noise", "--kind", "masks", "--share", "0.5"], "50.00 % of masks differ"),
+    ],
+)
+def test_pictures_of_different_sizes_are_looked_at_and_planned_for_at_one(
+    tmp_path, monkeypatch, command, told
+):
+    monkeypatch.chdir(tmp_path)
+    name = odd_sizes(tmp_path / "odd")
+    refused = invoke([*command, name])
+    assert refused.exit_code in (1, 2)
+    result = invoke([*command, name, "--image-size", "16"])
+    assert result.exit_code == 0, result.output
+    assert told in result.output
+
+
+def test_a_grid_of_pictures_of_different_sizes(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    grid = f"""
+        dataset = "{odd_sizes(tmp_path / "odd")}"
+        noises = ["clean"]
+        seeds = [1]
+        recipe = "blobs"
+        settings = {{ epochs = 1, image_size = 16, device = "cpu" }}
+        methods = [{{ label = "CE", loss = "ce" }}]
+    """
+    Path("mine.toml").write_text(grid)
+    result = invoke(["bench", "mine.toml", "--processes", "1"])
+    assert result.exit_code == 0, result.output
+    assert "1 finished" in result.output
+
+
+def test_noise_of_masks_is_made_at_the_size_of_training(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    name = odd_sizes(tmp_path / "odd")
+    made = invoke(
+        ["noise", name, "--kind", "masks", "--share", "0.5", "--image-size", "16", "--out", "m.npz"]
+    )
+    assert made.exit_code == 0, made.output
+    told = re.search(r"train on it with: noiseproof (.*)", made.output)
+    assert told
+    assert told[1].endswith("--noise file:m.npz --image-size 16")
+    quick = ["--recipe", "blobs", "--loss", "ce", "--epochs", "1", "--device", "cpu", "--quiet"]
+    result = invoke([*told[1].split(), *quick])
+    assert result.exit_code == 0, result.output
+    other = invoke(["train", name, "--noise", "file:m.npz", "--image-size", "32", *quick])
+    assert other.exit_code == 2
+    assert "brought to 32 (noiseproof noise --image-size 32)" in other.output
+    labels = invoke(["noise", name, "--rate", "0.4", "--image-size", "16"])
+    assert labels.exit_code == 2
+    assert "has masks, and sym is for labels of whole pictures; say --kind masks" in labels.output
+    assert (
+        "leave it out for digits" in invoke(["noise", "digits", "--rate", "0.4", "--image-size", "16"]).output
+    )
+
+
+@pytest.mark.parametrize("recipe", [(), ("--recipe", "blobs")])
+def test_pictures_of_different_sizes_are_trained_on_at_one(tmp_path, recipe):
+    odd_sizes(tmp_path / "odd")
     command = [
         "train",
         f"folder:{tmp_path / 'odd'}",

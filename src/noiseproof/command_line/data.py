@@ -33,6 +33,16 @@ Root = Annotated[
     typer.Option("--root", metavar="FOLDER", help="The cache folder, instead of NOISEPROOF_DATA."),
 ]
 
+ImageSize = Annotated[
+    int | None,
+    typer.Option(
+        "--image-size",
+        min=1,
+        max=10_000,
+        help="Side to which pictures with masks of your own are brought, where they differ in size.",
+    ),
+]
+
 
 def _print_table(table: "Table") -> None:
     from rich.console import Console
@@ -151,14 +161,14 @@ def get(
 
 
 @app.command(epilog="[bold]Examples[/bold]\n\nnoiseproof data check digits\n\nnoiseproof data check cifar10")
-def check(name: Name, root: Root = None) -> None:
+def check(name: Name, image_size: ImageSize = None, root: Root = None) -> None:
     """Check counts, shapes, labels, class balance, doubles, checksums; exit with 1 if there is a fault."""
     from rich.table import Table
 
     from noiseproof.datasets.check import check as check_set
 
     with plain_errors():
-        report = check_set(name, root=root)
+        report = check_set(name, root=root, side=image_size)
     table = Table("", "what", title=_text(name), title_style="bold", header_style="bold")
     table.add_column("found", overflow="fold")
     signs = {"fine": "[green]✓[/green]", "note": "[yellow]note[/yellow]", "fault": "[red]FAULT[/red]"}
@@ -184,6 +194,7 @@ def show(
     count: Annotated[int, typer.Option(min=1, max=2000, help="How many images.")] = 60,
     columns: Annotated[int, typer.Option(min=1, max=50, help="How many beside each other.")] = 10,
     seed: Annotated[int, typer.Option(help="Which images: another seed, others.")] = 0,
+    image_size: ImageSize = None,
     root: Root = None,
 ) -> None:
     """Draw a sheet of images with the names of their classes, as a PNG file."""
@@ -191,7 +202,7 @@ def show(
     from noiseproof.datasets import cache, sheet
 
     with plain_errors():
-        data = datasets.load(name, split, root=root)
+        data = datasets.load(name, split, root=root, side=image_size)
         page = sheet.draw(data, count=count, columns=columns, seed=seed)
         path = out or Path(f"{name.partition(':')[0]}.png")
         with cache.replacing_file(path) as file:

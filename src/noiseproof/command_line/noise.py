@@ -37,6 +37,8 @@ EPILOG = """
   noiseproof noise isic2017 --kind masks --share 0.7 --strength 0.7 --out masks.npz --show
 
   noiseproof noise blobs --kind masks --share 0.7 --strength 0.7 --show
+
+  noiseproof noise folder:cells --kind masks --share 0.5 --image-size 256 --out masks.npz
 """
 
 DEFAULT_FLIPS = {
@@ -130,6 +132,15 @@ def noise(
     strength: Annotated[
         float, typer.Option(help="masks: how much of the area is wrong.", rich_help_panel="Noise")
     ] = 0.7,
+    image_size: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=10_000,
+            help="masks: side to which pictures and masks of your own are brought first, as for training.",
+            rich_help_panel="Noise",
+        ),
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Save the record to this .npz file.")] = None,
     show: Annotated[
         bool,
@@ -153,7 +164,9 @@ def noise(
 
     try:
         chosen = checked_choice(ALIASES.get(kind, kind), (*KINDS, *own_kinds()), "--kind")
-        data = load(dataset, split="train")
+        data = load(dataset, split="train", side=image_size)
+        if image_size is not None and (data.masks is None or not dataset.startswith("folder:")):
+            raise ValueError(f"--image-size is for folder:PATH with masks; leave it out for {dataset}")
         noisy = _made(
             data, chosen, Choices(rate, seed, generator, flips, file, key, outside, rates, strength)
         )
@@ -179,6 +192,12 @@ def _tell_use(noisy: "NoisyLabels | NoisyMasks", data: "LabeledData", dataset: s
         if noisy.outside is not None or uncertain or noisy.num_classes != data.num_classes:
             return
     words = ["noiseproof", "train", dataset, "--noise", f"file:{out}"]
+    if data.masks is not None and dataset.startswith("folder:"):
+        height, width = data.masks.shape[1:]
+        if height != width:
+            typer.echo("to train on it, make it at the size of training: --image-size 256")
+            return
+        words += ["--image-size", str(width)]  # a plan may choose another size, which these masks do not fit
     typer.echo(f"train on it with: {shlex.join(words)}")
 
 
@@ -187,6 +206,10 @@ def _made(data: "LabeledData", kind: str, choices: Choices) -> "NoisyLabels | No
     from noiseproof.datasets.folders import VOID
     from noiseproof.noise.own import draw_own, own_kinds
 
+    if data.masks is not None and kind in KINDS[:-1]:
+        raise ValueError(
+            f"{data.name} has masks, and {kind} is for labels of whole pictures; say --kind masks"
+        )
     labels, seed = data.labels, choices.seed
     if kind in own_kinds():
         own = draw_own(noise.NoiseName(kind, choices.needed("rate")), data, seed)

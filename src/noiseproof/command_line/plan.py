@@ -23,6 +23,8 @@ EPILOG = """
 
   noiseproof train folder:photos --recipe photos.toml
 
+  noiseproof plan folder:cells --image-size 256   pictures with masks that differ in size
+
   noiseproof plan cifar10 --noise asym-0.4   a rate and a kind that you know
 
   noiseproof plan csv:labels.csv --no-noise-estimate
@@ -38,6 +40,9 @@ def plan(
     ] = None,
     loss: Annotated[str | None, typer.Option(help="A loss that is settled; its numbers are planned.")] = None,
     model: Annotated[str | None, typer.Option(help="A network that is settled.")] = None,
+    image_size: Annotated[
+        int | None, typer.Option(help="Side to which pictures and masks are brought, where it is settled.")
+    ] = None,
     noise: Annotated[
         str | None,
         typer.Option(help="Share of wrong labels, such as 0.4 or sym-0.4: nothing is estimated then."),
@@ -55,7 +60,8 @@ def plan(
     from noiseproof.datasets import DataError
     from noiseproof.datasets.cache import replacing_file
 
-    said = {name: value for name, value in (("loss", loss), ("model", model)) if value is not None}
+    settled = {"loss": loss, "model": model, "image_size": image_size}
+    said = {name: value for name, value in settled.items() if value is not None}
     try:
         known = known_noise(noise, noise_kind)
         with progress_on_screen(quiet) as tell:

@@ -44,8 +44,13 @@ class Report:
         return all(finding.level != "fault" for finding in self.findings)
 
 
-def check(name: str, *, root: Path | str | None = None) -> Report:
+def check(name: str, *, root: Path | str | None = None, side: int | None = None) -> Report:
     """Check a data set: checksums, counts, shapes, label range, class balance, doubles, fingerprints.
+
+    Args:
+        name: a registered name, or ``prefix:PATH``.
+        root: the cache folder; by default ``NOISEPROOF_DATA``, else the platform's cache folder.
+        side: what pictures with masks are brought to, as for :func:`~noiseproof.datasets.load`.
 
     Raises:
         UnknownDataError: no set has that name.
@@ -73,7 +78,7 @@ def check(name: str, *, root: Path | str | None = None) -> Report:
     splits: dict[str, LabeledData] = {}
     for split in expected:
         try:
-            splits[split] = registry.load(name, split, root=root)
+            splits[split] = registry.load(name, split, root=root, side=side)
         except (DataError, OSError, ValueError) as error:
             # A split that was never there is worth a note; one that is there and cannot be read is a fault.
             is_absent = split not in present and type(error) in (DataError, NoSuchSplitError)

@@ -244,9 +244,7 @@ def _check_one_size(picture: Path, images: list[NDArray[np.uint8]]) -> None:
     size, first = images[-1].shape[:2], images[0].shape[:2]
     if size != first:
         expected, found = f"{first[1]}x{first[0]} like the first picture", f"{size[1]}x{size[0]}"
-        advice = (
-            "resize pictures and masks to one size, or say one: --image-size 256 brings all to it in training"
-        )
+        advice = "resize pictures and masks to one size, or say one: --image-size 256 brings all to it"
         raise BadFileError(picture, expected, found, advice)
 
 
@@ -296,5 +294,6 @@ register_prefix(
         prefix="folder",
         description="class sub-folders (below train/, val/, test/ if there), or images/ and masks/",
         read=read,
+        read_at=lambda path, split, side: read(path, split, side=side),
     )
 )

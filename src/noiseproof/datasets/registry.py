@@ -74,11 +74,13 @@ class PrefixSource:
         prefix: the part before the colon.
         description: what the path must hold, in one line.
         read: ``(path, split)``.
+        read_at: ``(path, split, side)``, where pictures with masks can be brought to one size.
     """
 
     prefix: str
     description: str
     read: Callable[[Path, str], LabeledData]
+    read_at: Callable[[Path, str, int], LabeledData] | None = None
 
 
 _sources: dict[str, Source] = {}
@@ -123,13 +125,17 @@ def find(name: str) -> Source:
     raise UnknownDataError(f"no data set is called {name!r}; {hint}")
 
 
-def load(name: str, split: str = "train", *, root: Path | str | None = None) -> LabeledData:
+def load(
+    name: str, split: str = "train", *, root: Path | str | None = None, side: int | None = None
+) -> LabeledData:
     """Read one split of a data set from the cache, or ``folder:PATH`` and ``csv:PATH`` where they lie.
 
     Args:
         name: a registered name, or ``prefix:PATH``.
         split: ``"train"``, ``"test"`` or ``"validation"``.
         root: the cache folder; by default ``NOISEPROOF_DATA``, else the platform's cache folder.
+        side: width and height that pictures with masks of a ``folder:PATH`` are brought to; other data stays as
+            it is.
 
     Raises:
         UnknownDataError: no set has that name.
@@ -142,7 +148,10 @@ def load(name: str, split: str = "train", *, root: Path | str | None = None) -> 
     """
     prefix, colon, path = name.partition(":")
     if colon and prefix in _prefixes:
-        return _prefixes[prefix].read(Path(path).expanduser(), split)
+        own = _prefixes[prefix]
+        if side is not None and own.read_at is not None:
+            return own.read_at(Path(path).expanduser(), split, side)
+        return own.read(Path(path).expanduser(), split)
     source = find(name)
     if split not in source.splits:
         raise NoSuchSplitError(f"{name} has the splits {', '.join(source.splits)}, not {split!r}")

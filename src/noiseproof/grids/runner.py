@@ -129,7 +129,8 @@ class _Runner:
             self.over = {state.cell.config.hash for state in with_status(states, "failed")}
         if not self._waiting(store):
             return None
-        require_data(self.cells[0].config.dataset)
+        first = self.cells[0].config
+        require_data(first.dataset, first.image_size)
         clock = Clock(store.runs(), self.hardware, self.processes, self.timed)
         while waiting := self._waiting(store):
             pack = self._next(waiting, clock)
@@ -258,11 +259,11 @@ def settled(cells: Sequence[Cell], largest_pack: int | None, processes: int | No
     return largest, several, str(describe(device)["hardware"])
 
 
-def require_data(dataset: str) -> None:
+def require_data(dataset: str, image_size: int | None = None) -> None:
     """Fail before anything is trained if the data set is not there."""
-    from noiseproof import datasets
+    from noiseproof.training.data import load_split
 
-    datasets.load(dataset)
+    load_split(dataset, "train", image_size)
 
 
 def record_failure(store: Store, cell: Cell, error: BaseException) -> None:

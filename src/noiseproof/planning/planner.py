@@ -105,7 +105,12 @@ def plan(
         >>> made.config().loss_parameters
         {'alpha': 5.0, 'beta': 5.0, 'entropy_weight': 2.0}
     """
-    data = datasets.load(dataset)
+    from noiseproof.training.data import load_split
+
+    said = dict(said or {})
+    if said.get("image_size") is not None and not dataset.startswith(OWN):
+        raise ValueError(f"image_size: {dataset} has a size of its own; leave it out")
+    data = load_split(dataset, "train", said.get("image_size"))
     facts = facts_of(data, dataset)
     if noise is None and dataset in LABELED_BY_PEOPLE:
         noise = Noise(LABELED_BY_PEOPLE[dataset], "real", "known, for the true labels are")
@@ -113,7 +118,6 @@ def plan(
         guess = noise_of(data) if tell is None else noise_of(data, tell=tell)
         noise = guess.as_noise()
     facts = facts.with_noise(noise)
-    said = dict(said or {})
     return Plan(facts, tuple(decide(facts, said)), said)
 
 

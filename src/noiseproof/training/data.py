@@ -3,7 +3,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from noiseproof import datasets, noise
-from noiseproof.datasets import LabeledData, folders
+from noiseproof.datasets import LabeledData
 from noiseproof.datasets.augment import Recipe, recipe_for
 from noiseproof.datasets.augment.mirror import RandomMirror
 from noiseproof.datasets.augment.normalize import IMAGENET_MEAN, IMAGENET_STD
@@ -211,11 +210,10 @@ def remark_on_classes(data: TrainingData) -> str | None:
 
 def load_split(dataset: str, split: str, side: int | None = None) -> LabeledData:
     """Load a split; pictures with masks of the user's own are brought to the side, whatever their sizes."""
-    prefix, _, path = dataset.partition(":")
-    if prefix != "folder" or side is None:
+    if side is None:
         return datasets.load(dataset, split)
     checks.positive_integer("image_size", side)
-    return folders.read(Path(path).expanduser(), split, side=min(side, MOST["image_size"]))
+    return datasets.load(dataset, split, side=min(side, MOST["image_size"]))
 
 
 def of_given_labels(config: Config, train: LabeledData, device: torch.device) -> TrainingData:

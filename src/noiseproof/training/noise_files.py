@@ -95,9 +95,11 @@ def _of(config: Config, train: LabeledData) -> Iterator[None]:
     try:
         yield
     except ValueError as error:
+        wanted = f"{len(train)} samples, {train.num_classes} classes"
+        if train.masks is not None and config.image_size is not None:
+            wanted += f", brought to {config.image_size} (noiseproof noise --image-size {config.image_size})"
         raise ValueError(
-            f"noise: {error}. Wanted is noise for the training split of {config.dataset}: {len(train)} samples, "
-            f"{train.num_classes} classes"
+            f"noise: {error}. Wanted is noise for the training split of {config.dataset}: {wanted}"
         ) from error
     path = noise_file(config.noise)
     assert path is not None
