@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from noiseproof import datasets
 from noiseproof.command_line import app
 from noiseproof.training import resolve, train
-from noiseproof.training.evaluate import evaluate
+from noiseproof.training.evaluate import _places_of_masks, evaluate
 from noiseproof.training.predict import load_trained
 
 
@@ -118,3 +118,19 @@ def test_masks_give_the_dice_that_the_run_recorded(tmp_path):
     assert not found.by_class
     with pytest.raises(ValueError, match="masks have 32 x 32 pixels, the run's network"):
         evaluate(model, replace(test, masks=test.masks[:, :32, :32]))
+
+
+def test_masks_without_names_of_classes_are_matched_by_number():
+    """Masks of 0 and 255 have a background and a foreground, those of 0 and 1 the classes 0 and 1: the same two."""
+    pair, numbers = ("background", "foreground"), ("0", "1")
+    for names, known in (
+        (numbers, pair),
+        (pair, numbers),
+        (pair, ("skin", "lesion")),
+        (numbers, ("a", "b", "c")),
+    ):
+        assert _places_of_masks(names, known, "folder:checked").tolist() == [0, 1]
+    assert _places_of_masks(("sea", "sky"), ("sky", "sea"), "folder:checked").tolist() == [1, 0]
+    for names, known in ((("0", "1", "2"), pair), (pair, ("0", "1", "2")), (("sea", "fog"), ("sky", "sea"))):
+        with pytest.raises(ValueError, match=r"classes are not the run's.* Name them in classes\.txt"):
+            _places_of_masks(names, known, "folder:checked")

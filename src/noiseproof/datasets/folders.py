@@ -19,7 +19,7 @@ Masks hold a class index a pixel, or 0 and 255. Beside class indices, 255 marks 
 become one array, so they must have one size or be brought to one while they are read.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -33,6 +33,9 @@ from noiseproof.datasets.labeled_data import SPLITS, LabeledData
 from noiseproof.datasets.registry import PrefixSource, register_prefix
 
 SPLIT_FOLDERS = {"train": ("train",), "test": ("test",), "validation": ("validation", "val", "valid")}
+
+TWO_CLASSES = ("background", "foreground")
+"""Names of the classes of masks that hold 0 and 255, where ``classes.txt`` has no others."""
 
 VOID = 255
 """Level of pixels without a label, where masks hold class indices; it stays in the masks as it is."""
@@ -180,7 +183,7 @@ def _read_segmentation(path: Path, root: Path, split: str, side: int | None) -> 
     stacked = np.stack(masks)
     names, present = _listed_classes(path), set().union(*levels.values())
     if len(names) < 3 and present <= {0, VOID} and not _holds_class_indices(path, split):
-        names = names if len(names) == 2 else ("background", "foreground")
+        names = names if len(names) == 2 else TWO_CLASSES
         stacked = (stacked > 0).astype(np.uint8)
     else:
         names = _classes_of_indices(names, present, levels)
@@ -246,6 +249,16 @@ def _check_one_size(picture: Path, images: list[NDArray[np.uint8]]) -> None:
         expected, found = f"{first[1]}x{first[0]} like the first picture", f"{size[1]}x{size[0]}"
         advice = "resize pictures and masks to one size, or say one: --image-size 256 brings all to it"
         raise BadFileError(picture, expected, found, advice)
+
+
+def are_numbers(names: Sequence[str]) -> bool:
+    """Whether classes of masks are called by their numbers, for want of names."""
+    return all(name == str(index) for index, name in enumerate(names))
+
+
+def are_made_up(names: Sequence[str]) -> bool:
+    """Whether nobody named the classes of masks."""
+    return tuple(names) == TWO_CLASSES or are_numbers(names)
 
 
 def _levels_of(mask: NDArray[np.uint8]) -> set[int]:

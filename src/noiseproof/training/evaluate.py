@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
+from noiseproof.datasets import folders
 from noiseproof.datasets.labeled_data import LabeledData
 from noiseproof.training import dice
 from noiseproof.training.predict import TrainedModel, predict
@@ -48,8 +49,8 @@ class Evaluation:
 def evaluate(model: TrainedModel, data: LabeledData, *, workers: int = 0) -> Evaluation:
     """Score a trained model on labelled data.
 
-    Classes are matched by name; data may have fewer than the model. Pictures are fitted to the network as they were
-    when it was tested.
+    Classes are matched by name, those of masks that have no names by number; data may have fewer than the model.
+    Pictures are fitted to the network as they were when it was tested.
 
     Args:
         model: of :func:`~noiseproof.training.predict.load_trained`.
@@ -65,9 +66,10 @@ def evaluate(model: TrainedModel, data: LabeledData, *, workers: int = 0) -> Eva
         raise ValueError(f"{data.name} has {have}, but the run was trained on {wanted}")
     if not len(data):
         raise ValueError(f"{data.name} has no {data.split} pictures")
-    place = _places(data.class_names, model.class_names, data.name)
     if segments:
-        return _evaluate_masks(model, data, place)
+        return _evaluate_masks(model, data, _places_of_masks(data.class_names, model.class_names, data.name))
+    advice = "Rename the class folders, or leave those pictures out"
+    place = _places(data.class_names, model.class_names, data.name, advice)
     predicted = torch.cat([each.argmax(1) for each in _probabilities(model, data, workers)]).numpy()
     right = predicted == place[data.labels]
     counts = np.bincount(data.labels, minlength=data.num_classes)
@@ -80,14 +82,28 @@ def evaluate(model: TrainedModel, data: LabeledData, *, workers: int = 0) -> Eva
     return Evaluation(data.name, data.split, len(data), {"accuracy": 100 * float(right.mean())}, by_class)
 
 
-def _places(names: Sequence[str], known: Sequence[str], data: str) -> NDArray[np.int64]:
+def _places_of_masks(names: Sequence[str], known: Sequence[str], data: str) -> NDArray[np.int64]:
+    """The same for masks, whose levels are classes by themselves: names that nobody gave are not compared.
+
+    Two classes are called background and foreground where masks hold 0 and 255, and 0 and 1 where they hold these.
+    """
+    given = [each for each in (names, known) if not folders.are_made_up(each)]
+    as_many = len(names) == len(known)
+    if len(given) < 2 and (as_many or (len(names) < len(known) and folders.are_numbers(names))):
+        return np.arange(len(names), dtype=np.int64)
+    return _places(
+        names, known, data, "Name them in classes.txt as the run's are, in the order of their numbers"
+    )
+
+
+def _places(names: Sequence[str], known: Sequence[str], data: str, advice: str) -> NDArray[np.int64]:
     """Where each class of the data stands among the model's."""
     where = {name: place for place, name in enumerate(known)}
     unknown = [name for name in names if name not in where]
     if unknown:
         raise ValueError(
             f"{data}: its classes are not the run's, which knows {_some(known)}; it has {_some(unknown)} beside "
-            "these. Rename the class folders, or leave those pictures out"
+            f"these. {advice}"
         )
     return np.array([where[name] for name in names], dtype=np.int64)
 
