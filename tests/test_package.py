@@ -35,6 +35,31 @@ def test_importing_the_package_imports_no_room():
     assert told.strip() == "[]"
 
 
+def test_importing_rooms_imports_nothing_slow_that_they_may_not_need():
+    """Each of these takes as long as half of torch, or longer."""
+    code = (
+        "import sys, noiseproof\n"
+        "for room in ('losses', 'noise', 'models', 'datasets', 'grids', 'results'):\n"
+        "    __import__(f'noiseproof.{room}')\n"
+        "noiseproof.losses.create('anl-ce'), noiseproof.noise.parse_name('sym-0.8')\n"
+        "slow = {'torch._dynamo', 'scipy.ndimage', 'sklearn', 'matplotlib'}\n"
+        "print(sorted(slow & set(sys.modules)))"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert told.strip() == "[]"
+
+
+def test_a_function_is_marked_for_the_compiler_as_torch_itself_marks_it():
+    """We write the mark ourselves, since torch's decorator imports the compiler."""
+    import torch
+
+    from noiseproof.losses.fused import gate
+
+    marked = torch.compiler.assume_constant_result(lambda: None)
+    assert vars(marked).items() <= vars(gate._inside_a_transform).items()
+    assert vars(marked)
+
+
 @pytest.mark.parametrize("room", noiseproof.__all__)
 def test_a_room_has_every_name_that_it_promises(room):
     module = import_module(f"noiseproof.{room}")

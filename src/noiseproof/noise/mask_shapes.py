@@ -14,8 +14,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+import scipy  # its parts are imported when they are used
 from numpy.typing import NDArray
-from scipy import ndimage
 
 Mask = NDArray[np.bool_]
 
@@ -45,7 +45,7 @@ def eroded(mask: Mask, strength: float) -> Mask:
     """
     box = _bounding_box(mask, margin=1)
     window = mask[box.top : box.bottom, box.left : box.right]
-    distance = ndimage.distance_transform_cdt(window, metric="taxicab")
+    distance = scipy.ndimage.distance_transform_cdt(window, metric="taxicab")
     pixels_at = np.bincount(distance.ravel())
     area = int(pixels_at[1:].sum())
     areas = area - np.cumsum(pixels_at) + pixels_at[0]  # foreground left after 0, 1, 2, … steps
@@ -74,7 +74,7 @@ def dilated(mask: Mask, strength: float) -> Mask:
     while True:
         box = _bounding_box(mask, margin)
         window = mask[box.top : box.bottom, box.left : box.right]
-        distance = ndimage.distance_transform_cdt(~window, metric="taxicab")
+        distance = scipy.ndimage.distance_transform_cdt(~window, metric="taxicab")
         areas = np.cumsum(np.bincount(distance.ravel()))
         if window.shape == mask.shape:
             reached = areas[areas < mask.size]

@@ -18,8 +18,8 @@ cut in three:
 import math
 
 import numpy as np
+import scipy  # its parts are imported when they are used
 from numpy.typing import NDArray
-from scipy import special
 
 from noiseproof.noise.checks import Labels
 from noiseproof.noise.projections import largest_magnitude, projected
@@ -87,10 +87,10 @@ def truncated_normal(numbers: NDArray[np.float64], mean: float, deviation: float
         array([0. , 0.4, 1. ])
     """
     low, high = -mean / deviation, (1.0 - mean) / deviation
-    below_low, above_high = special.ndtr(low), special.ndtr(-high)
-    mass = special.ndtr(high) - below_low
-    from_below = special.ndtri(below_low + numbers * mass)
-    from_above = -special.ndtri(above_high + (1.0 - numbers) * mass)
+    below_low, above_high = scipy.special.ndtr(low), scipy.special.ndtr(-high)
+    mass = scipy.special.ndtr(high) - below_low
+    from_below = scipy.special.ndtri(below_low + numbers * mass)
+    from_above = -scipy.special.ndtri(above_high + (1.0 - numbers) * mass)
     standard = np.where(numbers < 0.5, from_below, from_above)
     truncated: NDArray[np.float64] = np.clip(mean + deviation * standard, 0.0, 1.0)
     return truncated

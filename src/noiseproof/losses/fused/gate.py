@@ -84,7 +84,10 @@ def _is_plain(tensor: Tensor) -> bool:
     return type(tensor) in (Tensor, nn.Parameter, nn.Buffer) and not is_transformed(tensor)
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def _inside_a_transform() -> bool:
     """Whether a compiled graph is being traced inside of :func:`torch.func.vmap` or one of its kind."""
     return torch._C._functorch.maybe_current_level() is not None
+
+
+# All that torch.compiler.assume_constant_result does, without torch._dynamo, whose import takes as long as torch's.
+_inside_a_transform._dynamo_marked_constant = True  # type: ignore[attr-defined]
