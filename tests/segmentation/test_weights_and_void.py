@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Class weights and pixels without a label, from files on disk to recorded Dice."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -13,6 +15,7 @@ from noiseproof.command_line import app
 from noiseproof.training import engine as engine_module
 from noiseproof.training import resolve, train, train_pack
 from noiseproof.training.data import give_labels, label_marginals, load_data, remark_on_classes
+from noiseproof.training.evaluate import evaluate
 from noiseproof.training.predict import load_trained
 from noiseproof.training.run import Run
 from noiseproof.training.store import Store
@@ -136,6 +139,12 @@ def test_an_ignored_class_is_as_void(write, tmp_path, loss):
     predicted = model.probabilities(data.test_images).argmax(1).numpy()
     by_hand = dice_by_hand(predicted, data.test.masks, 1, data.test.masks != 2)
     assert records[0].epochs[-1]["test_dice"] == pytest.approx(100 * by_hand)
+    assert evaluate(model, data.test).scores["dice"] == pytest.approx(100 * by_hand)
+    with_void = data.test.masks.copy()
+    with_void[:, :3] = VOID
+    scored = evaluate(model, replace(data.test, masks=with_void)).scores["dice"]
+    counted = (with_void != 2) & (with_void != VOID)
+    assert scored == pytest.approx(100 * dice_by_hand(predicted, with_void, 1, counted))
 
 
 def test_the_loss_is_torchs_with_both(write):

@@ -193,6 +193,11 @@ class Books:
             "task": "segmentation" if run.data.has_masks else "classification",
             "dataset": run.config.dataset,
         }
+        ignored = run.meters.ignored
+        if run.data.has_masks and ignored is not None and ignored < run.data.num_classes:
+            description["ignored_class"] = (
+                ignored  # nothing was learnt of it: it has no Dice elsewhere, either
+            )
         description["checksum"] = checksum_of(description)
         with replacing_file(self.folder / run.config.run_id / "model.json") as file:
             file.write(json.dumps(description, indent=2, ensure_ascii=False).encode())

@@ -150,11 +150,14 @@ def _evaluate_masks(model: TrainedModel, data: LabeledData, place: NDArray[np.in
         )
     levels = np.arange(256)  # beyond the classes lie pixels without a label
     levels[: len(place)] = place
+    known, ignored = len(model.class_names), model.ignored_class
+    if ignored is not None:
+        levels[levels >= known] = ignored
     counts, start = [], 0
     for images in _fitted(model, data):
         true = torch.from_numpy(levels[data.masks[start : start + len(images)]])
         parts = [model.probabilities(image[None]).argmax(1) for image in images]
-        counts.append(dice.count_pixels(torch.cat(parts), true, len(model.class_names)))
+        counts.append(dice.count_pixels(torch.cat(parts), true, known, ignored))
         start += len(images)
     together = torch.cat(counts)
     scores = {"dice": dice.pooled(together), "dice_per_image": dice.per_image(together)}

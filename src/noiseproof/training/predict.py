@@ -45,6 +45,7 @@ class TrainedModel:
         fit: how picture files are brought to that size, as they were for testing.
         task: ``"classification"`` or ``"segmentation"``; for the latter see
             :mod:`noiseproof.training.predict_masks`.
+        ignored_class: of masks, the class that training was told to ignore, if there is one; it has no Dice.
     """
 
     network: nn.Module
@@ -54,6 +55,7 @@ class TrainedModel:
     shape: tuple[int, int, int]
     fit: Fit
     task: str = "classification"
+    ignored_class: int | None = None
 
     @torch.no_grad()
     def probabilities(self, images: Tensor) -> Tensor:
@@ -92,6 +94,7 @@ def load_trained(folder: Path, device: torch.device | str = "cpu") -> TrainedMod
         (size["channels"], size["height"], size["width"]),
         fit,
         str(facts.get("task", "classification")),
+        facts.get("ignored_class"),
     )
 
 
@@ -153,6 +156,9 @@ def _check_facts(facts: Any) -> None:
             checks.number(name, value)
     if facts.get("task", "classification") not in ("classification", "segmentation"):
         raise ValueError(checks.unknown("task", facts["task"], ("classification", "segmentation")))
+    ignored = facts.get("ignored_class")
+    if ignored is not None and (type(ignored) is not int or not 0 <= ignored < len(names)):
+        raise ValueError(f"ignored_class: expected an index of class_names, got {checks.shown(ignored)}")
 
 
 def fit_as_data(fit: Fit | None) -> dict[str, Any] | None:
