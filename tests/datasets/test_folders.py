@@ -165,6 +165,13 @@ def test_what_is_wrong_with_masks_is_named(tmp_path):
     write_mask(tmp_path / "masks/2.png", np.zeros((4, 5), dtype=np.uint8))
     with pytest.raises(BadFileError, match=r"2.png: expected the size of its picture, 4x4, found 5x4"):
         load(f"folder:{tmp_path}")
+    picture(tmp_path / "images/2.png", (4, 6))
+    write_mask(tmp_path / "masks/2.png", np.zeros((4, 6), dtype=np.uint8))
+    with pytest.raises(
+        BadFileError, match=r"its picture, 4x6, found 6x4; turn the mask as the picture is shown"
+    ):
+        load(f"folder:{tmp_path}")
+    picture(tmp_path / "images/2.png", (4, 4))
     write_mask(tmp_path / "masks/2.png", np.full((4, 4), 200, dtype=np.uint8))
     two_levels = (
         r"2.png: expected class indices \(or only 0 and 255\), found the level 200; save .* as 0 and 255"

@@ -51,6 +51,8 @@ def test_a_dry_run_needs_no_data_and_writes_nothing(bench, tmp_path, name):
     assert done.exit_code == 0, done.output
     assert "to train in" in done.output
     assert "No estimate of time" in done.output
+    rows = [line for line in done.output.splitlines() if "  to train  " in line]
+    assert len({row.index("  to train  ") for row in rows}) == 1  # columns, however long a noise's name is
     assert list(tmp_path.iterdir()) == []
 
 

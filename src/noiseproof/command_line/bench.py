@@ -204,11 +204,11 @@ def _tell_plan(grid: "Grid", cells: "Sequence[Cell]", options: _Options) -> None
     with Store(options.folder) as store:
         states = recorded.states_of(cells, store)
         clock = Clock(store.runs(), hardware, processes, recorded.lines)
-    width = max(len(cell.method.label) for cell in cells)
+    width, noises = max(len(cell.method.label) for cell in cells), max(len(cell.noise) for cell in cells)
     for state in states:
         cell = state.cell
         typer.echo(
-            f"{cell.method.label:{width}}  {cell.noise:9} seed {cell.seed}  {_in_words(state):18}  "
+            f"{cell.method.label:{width}}  {cell.noise:{noises}}  seed {cell.seed}  {_in_words(state):18}  "
             f"{cell.config.run_id}"
         )
     waiting = cells_to_train(states, options.retry_failed)

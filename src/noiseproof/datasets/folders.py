@@ -45,6 +45,10 @@ NOT_INDICES = (
     "these are classes, name them in classes.txt"
 )
 
+TURNED = (
+    "turn the mask as the picture is shown, for a camera's mark that a picture is to be turned is followed"
+)
+
 MOST_UNNAMED_CLASSES = 64
 TRAINING_MASKS_LOOKED_AT = 32
 
@@ -172,7 +176,8 @@ def _read_segmentation(path: Path, root: Path, split: str, side: int | None) -> 
         image, mask = decode_rgb(picture), decode_mask(file)
         if mask.shape != (image.height, image.width):
             found = f"{mask.shape[1]}x{mask.shape[0]}"
-            raise BadFileError(file, f"the size of its picture, {image.width}x{image.height}", found)
+            advice = TURNED if mask.shape == (image.width, image.height) else ""
+            raise BadFileError(file, f"the size of its picture, {image.width}x{image.height}", found, advice)
         levels[file] = _levels_of(mask)  # of the whole mask: a small class may be lost on the way to the side
         if side is not None and image.size != (side, side):
             image = image.resize((side, side), Image.Resampling.BILINEAR)
