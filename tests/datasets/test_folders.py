@@ -215,6 +215,18 @@ def test_pictures_of_the_same_name_in_two_folders_keep_their_own_masks(tmp_path)
         load(f"folder:{tmp_path}")
 
 
+def test_umlauts_are_the_same_however_a_system_writes_them(tmp_path):
+    apart, together = "Gro\u0308\u00dfe", "Gr\u00f6\u00dfe"
+    picture(tmp_path / f"images/{apart}.png", (4, 4))
+    write_mask(tmp_path / f"masks/{together}_mask.png", square(1))
+    picture(tmp_path / f"images/{together}/1.png", (4, 4))
+    write_mask(tmp_path / f"masks/{apart}/1.png", square(2))
+    assert load(f"folder:{tmp_path}").masks.any(axis=2).tolist() == [
+        [False, True, False, False],
+        [False, False, True, False],
+    ]
+
+
 def test_two_pictures_do_not_share_a_mask(tmp_path):
     picture(tmp_path / "images/1.jpg", (4, 4))
     picture(tmp_path / "images/1.png", (4, 4))

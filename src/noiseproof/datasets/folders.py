@@ -19,6 +19,7 @@ Masks hold a class index a pixel, or 0 and 255. Beside class indices, 255 marks 
 become one array, so they must have one size or be brought to one while they are read.
 """
 
+import unicodedata
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -211,7 +212,7 @@ def _pairs(root: Path) -> list[tuple[Path, Path]]:
     by_name: dict[str, list[Path]] = {}
     for file in masks:
         by_place.setdefault(_without_suffix(file, root / "masks"), []).append(file)
-        by_name.setdefault(file.stem, []).append(file)
+        by_name.setdefault(_composed(file.stem), []).append(file)
     picture_of: dict[Path, Path] = {}
     for picture in pictures:
         mask = _mask_of(picture, _without_suffix(picture, root / "images"), by_place, by_name)
@@ -227,7 +228,12 @@ def _pairs(root: Path) -> list[tuple[Path, Path]]:
 
 
 def _without_suffix(file: Path, folder: Path) -> Path:
-    return file.relative_to(folder).parent / file.stem
+    return Path(_composed(str(file.relative_to(folder).parent / file.stem)))
+
+
+def _composed(name: str) -> str:
+    """A name as others write it, where one system keeps the dots of an umlaut as a letter of their own."""
+    return unicodedata.normalize("NFC", name)
 
 
 def _mask_of(
