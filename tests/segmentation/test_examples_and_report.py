@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a finished run keeps to be looked at, and the report that shows it; data to choose settings on."""
 
+import base64
 import html.parser
+import io
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from noiseproof import datasets, grids
 from noiseproof.grids.files import parsed
-from noiseproof.report.figures import draw_all
+from noiseproof.report.figures import draw_all, segmentation
 from noiseproof.results.gather import gather
 from noiseproof.training import resolve, train_pack
 from noiseproof.training.dice import count_pixels, of_each_image
@@ -77,6 +80,27 @@ def test_clean_runs_keep_only_test_pictures(trained):
     _, folder, records = trained
     clean = next(each for each in records if each.config["noise"] == "clean")
     assert set(load_examples(folder / clean.id / FILE_NAME).kind) == {"best", "worst"}
+
+
+def test_of_three_test_pictures_none_is_shown_twice_and_nothing_corrupted_is_spoken_of(lesions, tmp_path):
+    text = GRID.format(dataset=lesions(test=3)).replace(', "masks-0.5-0.7"', "")
+    grid = parsed(text, "discs").narrowed(methods=["ce"])
+    (record,) = train_pack([cell.config for cell in grid.cells()], folder=tmp_path, quiet=True)
+    kept = load_examples(tmp_path / record.id / FILE_NAME)
+    assert kept.kind == ("best", "best", "worst")
+    assert sorted(kept.index) == [0, 1, 2]
+    (drawing,) = [each for each in draw_all(gather(grid, folder=tmp_path)) if each.key == "segmentation"]
+    assert drawing.caption.startswith("Under clean, seed 1: for each method, the test pictures")
+    assert "Grey" not in drawing.caption
+
+
+def test_pixels_without_a_label_are_grey_in_a_report_and_no_class_is():
+    shown = segmentation._mask(np.array([[0, 1, 2, 3, 4, 5, 255]], dtype=np.uint8))
+    *classes, void = np.asarray(Image.open(io.BytesIO(base64.b64decode(shown))).convert("RGB"))[0].tolist()
+    assert void == [128, 128, 128]
+    assert void not in classes
+    assert len({tuple(colour) for colour in classes[:5]}) == 5
+    assert classes[5] == classes[1]
 
 
 class Seen(html.parser.HTMLParser):

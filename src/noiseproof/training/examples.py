@@ -93,7 +93,6 @@ def choose_examples(run: Run) -> Examples:
     counts = run.count_right(test_batches(run.data, evaluation_batch(run.data), run.config.workers)).cpu()
     by_image = dice.of_each_image(counts).numpy()
     order = np.argsort(by_image, kind="stable")
-    few = min(BEST_AND_WORST, len(order))
     train, test = run.data.train, run.data.test
     assert train.images is not None
     assert test.images is not None
@@ -104,7 +103,11 @@ def choose_examples(run: Run) -> Examples:
         where = np.flatnonzero(run.labels.kinds == kind)[:OF_EACH_KIND]
         chosen += [(KINDS[kind], int(index)) for index in where]
     trained = [index for _, index in chosen]
-    best, worst = order[::-1][:few].tolist(), order[:few].tolist()
+    number = min(
+        BEST_AND_WORST, -(-len(order) // 2)
+    )  # of few pictures none is both among the best and the worst
+    best = order[::-1][:number].tolist()
+    worst = order[: min(number, len(order) - number)].tolist()
     images = np.concatenate([train.images[trained], test.images[best + worst]])
     true = np.concatenate([train.masks[trained], test.masks[best + worst]])
     given = np.concatenate([run.labels.given[trained].cpu().numpy(), test.masks[best + worst]])
@@ -113,7 +116,7 @@ def choose_examples(run: Run) -> Examples:
     both = torch.from_numpy(predicted), torch.from_numpy(true)
     counted = dice.count_pixels(*both, classes, run.meters.ignored)
     return Examples(
-        kind=(*(kind for kind, _ in chosen), *["best"] * few, *["worst"] * few),
+        kind=(*(kind for kind, _ in chosen), *["best"] * len(best), *["worst"] * len(worst)),
         index=np.array(trained + best + worst, dtype=np.int64),
         images=images,
         true=true,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from noiseproof.datasets.folders import VOID
 from noiseproof.noise import short_name
 from noiseproof.report.figures import Drawing, figure_of
 
@@ -25,7 +26,10 @@ SIDE = 96
 TINTS = np.array(
     [(34, 34, 34), (240, 240, 240), (214, 96, 77), (67, 147, 195), (253, 174, 97)], dtype=np.uint8
 )
-"""Colours of the classes in a mask: the background's, the foreground's, further ones'."""
+"""Colours of the classes in a mask: the background's, the foreground's, further ones', over and over."""
+
+NO_LABEL = (128, 128, 128)
+"""Colour of pixels without a label."""
 
 
 @figure_of("table")
@@ -55,11 +59,24 @@ def segmentation_examples(gathered: "Gathered") -> Drawing | None:
     return Drawing(
         "segmentation",
         "Segmentation examples",
-        f"Training pictures under {noise}, seed {_seed(gathered, noise)}: the true mask, the corrupted one that "
-        "was trained on, and what each network says after its last epoch, with its Dice against the true mask "
-        "in percent. Below, for each method, the three test pictures with its lowest and with its highest Dice.",
+        _caption(f"{noise}, seed {_seed(gathered, noise)}", bool(lines), found),
         markup,
     )
+
+
+def _caption(under: str, corrupted: bool, found: "dict[str, Examples]") -> str:
+    cases = (
+        "for each method, the test pictures with its lowest and with its highest Dice, three each at most."
+    )
+    said = f"Under {under}: {cases}"
+    if corrupted:
+        said = (
+            f"Training pictures under {under}: the true mask, the corrupted one that was trained on, and what each "
+            "network says after its last epoch, with its Dice against the true mask in percent. Below, "
+            + cases
+        )
+    void = any((examples.true == VOID).any() for examples in found.values())
+    return said + (" Grey: pixels without a label." if void else "")
 
 
 def _seed(gathered: "Gathered", noise: str) -> int:
@@ -142,7 +159,9 @@ def _picture(image: NDArray[np.uint8]) -> str:
 
 
 def _mask(mask: NDArray[np.uint8]) -> str:
-    return _png(TINTS[np.minimum(mask, len(TINTS) - 1)])
+    colours = TINTS[[0, *(1 + k % (len(TINTS) - 1) for k in range(VOID))]]
+    colours[VOID] = NO_LABEL
+    return _png(colours[mask])
 
 
 def _png(pixels: NDArray[np.uint8]) -> str:
