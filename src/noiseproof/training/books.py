@@ -195,9 +195,8 @@ class Books:
         }
         ignored = run.meters.ignored
         if run.data.has_masks and ignored is not None and ignored < run.data.num_classes:
-            description["ignored_class"] = (
-                ignored  # nothing was learnt of it: it has no Dice elsewhere, either
-            )
+            # Nothing was learnt of it: it has no Dice elsewhere, either.
+            description["ignored_class"] = ignored
         description["checksum"] = checksum_of(description)
         with replacing_file(self.folder / run.config.run_id / "model.json") as file:
             file.write(json.dumps(description, indent=2, ensure_ascii=False).encode())
