@@ -90,6 +90,14 @@ def test_pictures_and_masks_in_other_folders_are_not_taken_for_classes(tmp_path,
         folders.read(tmp_path, "train")
 
 
+def test_a_part_of_pictures_with_masks_is_told_of_the_whole(tmp_path):
+    picture(tmp_path / "cells/images/1.png")
+    picture(tmp_path / "cells/masks/1.png", mode="L")
+    for part in ("images", "masks"):
+        with pytest.raises(DataError, match="for pictures with their masks say folder:.*cells$"):
+            folders.read(tmp_path / "cells" / part, "train")
+
+
 def test_a_test_folder_without_masks_is_told_of_not_that_for_training(tmp_path):
     for name in ("train/images", "train/masks", "test/images", "test/labels"):
         picture(tmp_path / name / "1.png", mode="L")

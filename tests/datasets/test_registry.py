@@ -51,6 +51,21 @@ def test_a_slip_offers_the_nearest_name(name: str, nearest: str) -> None:
         datasets.load(name)
 
 
+def test_a_path_without_its_prefix_is_told_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("lesions").mkdir()
+    Path("labels.csv").write_text("path,label")
+    for name, said in (
+        ("lesions", "folder:lesions"),
+        ("./lesions", "folder:./lesions"),
+        ("labels.csv", "csv:labels.csv"),
+    ):
+        with pytest.raises(UnknownDataError, match=f"for your own .* there say '{said}', or "):
+            datasets.load(name)
+    with pytest.raises(UnknownDataError, match="known: digits"):
+        datasets.load("x" * 5000 + "\0")
+
+
 def test_a_name_like_no_other_lists_them_all() -> None:
     with pytest.raises(UnknownDataError, match=r"known: digits, fashion-mnist"):
         datasets.load("qqqqqq")

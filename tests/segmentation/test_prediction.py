@@ -133,7 +133,7 @@ def test_masks_drawn_by_hand_are_never_written_over_and_predictions_are(tmp_path
     assert np.asarray(Image.open(tmp_path / "out" / "p.png")).min() == 255
 
 
-def test_masks_are_not_written_into_a_folder_called_like_a_table(trained, tmp_path):
+def test_masks_are_not_written_into_a_folder_called_like_a_file(trained, tmp_path):
     folder, record = trained
     large_disc(tmp_path / "new" / "a.png", 24, 20)
     command = ["predict", record.id, str(tmp_path / "new"), "--out", str(tmp_path / "out.csv")]
@@ -141,6 +141,11 @@ def test_masks_are_not_written_into_a_folder_called_like_a_table(trained, tmp_pa
     assert result.exit_code == 2
     assert "is a run on masks, which come as a folder of PNGs; name a folder" in result.stderr
     assert not (tmp_path / "out.csv").exists()
+    command = ["predict", record.id, str(tmp_path / "new" / "a.png"), "--out", str(tmp_path / "mask.png")]
+    result = CliRunner().invoke(app, [*command, "--folder", str(folder), "--device", "cpu"])
+    assert result.exit_code == 2
+    assert "name a folder" in result.stderr
+    assert not (tmp_path / "mask.png").exists()
 
 
 def test_predicted_masks_can_be_trained_on(trained, tmp_path):

@@ -54,6 +54,7 @@ def predict(
     workers: Annotated[int, typer.Option(help="Processes that decode pictures.")] = 0,
 ) -> None:
     """Classify pictures with a finished run, which writes a CSV; or find their masks, which writes PNGs."""
+    from noiseproof.datasets.decode import IMAGE_SUFFIXES
     from noiseproof.training import predict as prediction
     from noiseproof.training import predict_masks
     from noiseproof.training.environment import choose_device
@@ -63,7 +64,7 @@ def predict(
         paths = prediction.pictures_in(pictures)
         if model.task == "segmentation":
             folder_out = out or Path("predictions")
-            if folder_out.suffix.lower() == ".csv":
+            if folder_out.suffix.lower() in (".csv", *IMAGE_SUFFIXES) and not folder_out.is_dir():
                 raise ValueError(
                     f"--out: {run} is a run on masks, which come as a folder of PNGs; name a folder, got {out}"
                 )

@@ -132,7 +132,14 @@ def _class_folders(root: Path) -> list[str]:
                 root / name, "a class whose name is text", "bytes that are no UTF-8", "rename it"
             )
     if not names:
-        raise DataError(f"folder:{root}: expected a sub-folder for each class, found none")
+        above = root.parent
+        is_part = root.name in ("images", "masks") and all(
+            (above / part).is_dir() for part in ("images", "masks")
+        )
+        raise DataError(
+            f"folder:{root}: expected a sub-folder for each class, found none"
+            + (f"; for pictures with their masks say folder:{above}" if is_part else "")
+        )
     if any(name.lower() in _PICTURES_WITH_MASKS for name in names):
         found = ", ".join(f"{name}/" for name in names[:3]) + (", …" if len(names) > 3 else "")
         raise DataError(

@@ -8,6 +8,7 @@ prefix.
 """
 
 import difflib
+import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -122,6 +123,16 @@ def find(name: str) -> Source:
     known = [*_sources, *(f"{prefix}:PATH" for prefix in _prefixes)]
     nearest = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.5)
     hint = f"did you mean {nearest[0]!r}?" if nearest else f"known: {', '.join(known)}"
+    place = os.path.expanduser(name)
+    own = (
+        "folder"
+        if os.path.isdir(place)
+        else "csv"
+        if os.path.isfile(place) and place.endswith(".csv")
+        else None
+    )
+    if own is not None:
+        hint = f"for your own {'pictures' if own == 'folder' else 'table'} there say {f'{own}:{name}'!r}, or {hint}"
     raise UnknownDataError(f"no data set is called {name!r}; {hint}")
 
 
