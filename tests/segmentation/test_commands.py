@@ -2,6 +2,7 @@
 """Segmentation on the command line, and in the documents."""
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -106,6 +107,19 @@ def test_a_grid_of_pictures_of_different_sizes(tmp_path, monkeypatch):
     result = invoke(["bench", "mine.toml", "--processes", "1"])
     assert result.exit_code == 0, result.output
     assert "1 finished" in result.output
+
+
+def test_what_is_told_of_a_run_in_a_folder_of_its_own_names_that_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("NOISEPROOF_RUNS", str(tmp_path / "usual"))
+    kept = tmp_path / "my runs"
+    words = ["train", odd_sizes(tmp_path / "odd"), "--recipe", "blobs", "--loss", "ce", "--image-size", "16"]
+    result = invoke([*words, "--epochs", "1", "--device", "cpu", "--quiet", "--folder", str(kept)])
+    assert result.exit_code == 0, result.output
+    more = re.search(r"More: noiseproof (.*)", result.output)
+    assert more
+    shown = invoke(shlex.split(more[1]))
+    assert shown.exit_code == 0, shown.output
+    assert "% Dice" in shown.output
 
 
 def test_noise_of_masks_is_made_at_the_size_of_training(tmp_path, monkeypatch):

@@ -2,6 +2,7 @@
 """``noiseproof train``: one run from the command line, with the paper's recipe or a plan for the user's data."""
 
 import math
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -164,6 +165,7 @@ def _run(
     from noiseproof.training import ranks
     from noiseproof.training.store import Store, default_folder
 
+    place = "" if folder in (None, default_folder()) else f" --folder {shlex.quote(str(folder))}"
     folder = folder or default_folder()
     try:
         if resume is not None:
@@ -177,14 +179,14 @@ def _run(
             is_known = bool(store.find(config.hash))
         record = training.train(config, folder=folder, quiet=quiet, sinks=sinks)
     except training.Interrupted as stopped:
-        typer.echo(f"Stopped, nothing lost. Go on with: noiseproof train --resume {stopped}", err=True)
+        typer.echo(f"Stopped, nothing lost. Go on with: noiseproof train --resume {stopped}{place}", err=True)
         raise typer.Exit(130) from None
     except (ValueError, TypeError, DataError, OSError, ImportError, RuntimeError) as error:
         fail(error)
     if ranks.is_first() and record.result is not None:
         if is_known:
             typer.echo(f"This config was trained before, until {record.ended}; it is not trained again.")
-        typer.echo(_told(record))
+        typer.echo(f"{_told(record)}{place}")
 
 
 def _told(record: "RunRecord") -> str:
