@@ -24,7 +24,7 @@ NO_RUNS = "no runs yet; start one with: noiseproof train digits --loss anl-ce"
 
 LEGEND = (
     "test: accuracy in percent at the last tested epoch, which is the result; of masks Dice, of finished runs its "
-    "mean over the last ten epochs. best: the highest of all, picked on the test set, so for comparison only."
+    "mean over the last ten. best: the highest of all epochs, picked on the test set, so for comparison only."
 )
 
 EPILOG = """
