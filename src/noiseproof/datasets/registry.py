@@ -124,15 +124,10 @@ def find(name: str) -> Source:
     nearest = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.5)
     hint = f"did you mean {nearest[0]!r}?" if nearest else f"known: {', '.join(known)}"
     place = os.path.expanduser(name)
-    own = (
-        "folder"
-        if os.path.isdir(place)
-        else "csv"
-        if os.path.isfile(place) and place.endswith(".csv")
-        else None
-    )
-    if own is not None:
-        hint = f"for your own {'pictures' if own == 'folder' else 'table'} there say {f'{own}:{name}'!r}, or {hint}"
+    if os.path.isdir(place):
+        hint = f"for your own pictures there say {f'folder:{name}'!r}, or {hint}"
+    elif os.path.isfile(place) and place.endswith(".csv"):
+        hint = f"for your own table there say {f'csv:{name}'!r}, or {hint}"
     raise UnknownDataError(f"no data set is called {name!r}; {hint}")
 
 

@@ -103,9 +103,8 @@ def choose_examples(run: Run) -> Examples:
         where = np.flatnonzero(run.labels.kinds == kind)[:OF_EACH_KIND]
         chosen += [(KINDS[kind], int(index)) for index in where]
     trained = [index for _, index in chosen]
-    number = min(
-        BEST_AND_WORST, -(-len(order) // 2)
-    )  # of few pictures none is both among the best and the worst
+    # Of few pictures none is both among the best and among the worst.
+    number = min(BEST_AND_WORST, -(-len(order) // 2))
     best = order[::-1][:number].tolist()
     worst = order[: min(number, len(order) - number)].tolist()
     images = np.concatenate([train.images[trained], test.images[best + worst]])
