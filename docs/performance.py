@@ -62,7 +62,7 @@ AFTER = """\
   second backward pass, a half-precision gradient was multiplied by a scale that had been rounded to its own
   precision. The others asked for more than float32 gives or counted what the allocator rounds up. All have passed
   since, of the code of their day. Of the newest code all 24 of training, segmentation and too little memory were
-  run, and the first 49 of the fused losses; all passed.
+  run, and the first 50 of the fused losses; all passed.
 """
 
 PRECISION = """\
