@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -39,6 +41,20 @@ def test_other_digits_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(digits, "_KNOWN_LABELS", "0" * 16)
     with pytest.raises(DataError, match="not the 1,797 known ones"):
         datasets.load("digits")
+
+
+def test_they_are_the_same_by_way_of_scikit_learn_and_its_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    from_file = digits._ink_and_labels.__wrapped__()
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    by_import = digits._ink_and_labels.__wrapped__()
+    for mine, theirs in zip(from_file, by_import, strict=True):
+        assert mine.dtype == theirs.dtype
+        assert np.array_equal(mine, theirs)
+
+
+def test_reading_them_does_not_import_scikit_learn() -> None:
+    code = "import sys; from noiseproof.datasets import load; load('digits'); sys.exit('sklearn' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_nothing_is_written(tmp_path: Path) -> None:

@@ -10,6 +10,9 @@ They are the test part of the UCI set "Optical Recognition of Handwritten Digits
   1,438 to train on, 359 to test, every class in the same proportion, no random numbers.
 """
 
+import functools
+import gzip
+import importlib.util
 from pathlib import Path
 
 import numpy as np
@@ -40,13 +43,26 @@ def held_out_indices(labels: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.sort(np.concatenate(chosen))
 
 
-def read(_folder: Path, split: str) -> LabeledData:
-    """Return one split; nothing is read from the cache folder."""
-    from sklearn.datasets import load_digits
+@functools.cache
+def _ink_and_labels() -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Scikit-learn's digits, read from its file without importing it, which takes longer than a short run does."""
+    home = importlib.util.find_spec("sklearn")
+    if home is not None and home.origin is not None:
+        file = Path(home.origin).parent / "datasets" / "data" / "digits.csv.gz"
+        if file.is_file():
+            with gzip.open(file, "rt", encoding="utf-8") as text:
+                rows = np.loadtxt(text, delimiter=",")
+            return rows[:, :-1].reshape(-1, 8, 8), rows[:, -1].astype(np.int64)
+    from sklearn.datasets import load_digits  # wherever a later release keeps them
 
     bunch = load_digits()
-    labels = np.asarray(bunch.target, dtype=np.int64)
-    images = np.rint(np.asarray(bunch.images) * (255 / MOST_INK)).astype(np.uint8)[..., np.newaxis]
+    return np.asarray(bunch.images), np.asarray(bunch.target, dtype=np.int64)
+
+
+def read(_folder: Path, split: str) -> LabeledData:
+    """Return one split; nothing is read from the cache folder."""
+    ink, labels = _ink_and_labels()
+    images = np.rint(ink * (255 / MOST_INK)).astype(np.uint8)[..., np.newaxis]
     if not fingerprint.of_array(labels).startswith(_KNOWN_LABELS):
         raise DataError(
             "scikit-learn's digits are not the 1,797 known ones in their known order, so the fixed split "
