@@ -5,11 +5,10 @@ That their code runs and their commands exist is seen to in tests/docs.
 """
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from tests import warm
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted(
@@ -18,9 +17,7 @@ DOCUMENTS = sorted(
 
 
 def test_generated_pages_are_current():
-    done = subprocess.run(
-        [sys.executable, "docs/generate.py", "--check"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    done = warm.run(["docs/generate.py", "--check"], cwd=ROOT)
     assert done.returncode == 0, done.stderr
 
 
@@ -38,26 +35,14 @@ def test_the_version_is_one():
 
 
 def test_the_multilabel_example_runs():
-    done = subprocess.run(
-        [sys.executable, "examples/multilabel.py", "--epochs", "2"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = warm.run(["examples/multilabel.py", "--epochs", "2"], cwd=ROOT)
     assert done.returncode == 0, done.stderr
     assert len(re.findall(r"^\| 30% \|", done.stdout, re.M)) == 5
 
 
 def test_the_demo_runs_and_anl_is_ahead():
     """What `make demo` runs, with another seed than the one it shows."""
-    done = subprocess.run(
-        [sys.executable, "examples/digits.py", "--seed", "3"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = warm.run(["examples/digits.py", "--seed", "3"], cwd=ROOT)
     assert done.returncode == 0, done.stderr
     result = dict(re.findall(r"^(ce|anl-ce) +([\d.]+) %", done.stdout, re.M))
     assert float(result["anl-ce"]) > float(result["ce"]) + 15

@@ -11,6 +11,7 @@ import threading
 
 import pytest
 import typer
+from tests import warm
 from typer.testing import CliRunner
 
 from noiseproof.command_line import app
@@ -26,14 +27,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(words):
     reading, writing = os.pipe()
     os.close(reading)
     try:
-        ended = subprocess.run(
-            [sys.executable, "-m", "noiseproof", *words],
-            stdout=writing,
-            stderr=subprocess.PIPE,
-            text=True,
-            timeout=120,
-            check=False,
-        )
+        ended = warm.run(["-m", "noiseproof", *words], stdout=writing)
     finally:
         os.close(writing)
     assert ended.stderr == ""

@@ -3,9 +3,9 @@
 
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
+
+from tests import warm
 
 PAGE = Path(__file__).parents[2] / "docs" / "howto" / "your-own-loss.md"
 GRID = """
@@ -32,15 +32,8 @@ loss_parameters = { alpha = 2.0 }
 
 def noiseproof(folder, *words, **environment):
     inherited = {k: v for k, v in os.environ.items() if k != "NOISEPROOF_IMPORT"}
-    return subprocess.run(
-        [Path(sys.executable).parent / "noiseproof", *words],
-        cwd=folder,
-        env=inherited | {"NOISEPROOF_RUNS": "runs", "COLUMNS": "200"} | environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    said = {"NOISEPROOF_RUNS": "runs", "COLUMNS": "200"} | environment
+    return warm.run(["-m", "noiseproof", *words], cwd=folder, env=inherited | said)
 
 
 def test_the_loss_of_the_page_is_a_loss_like_any_other(tmp_path):

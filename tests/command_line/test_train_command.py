@@ -2,7 +2,6 @@
 """``noiseproof train``: from a fresh folder to a result, on after a stop, and one line for every mistake."""
 
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from tests import warm
 from tests.stopping import StopAfter
 from typer.testing import CliRunner
 
@@ -270,25 +270,8 @@ def test_help_ends_with_examples(run):
 
 def test_sigterm_saves_like_ctrl_c(tmp_path):
     """What batch systems send before they kill."""
-    process = subprocess.Popen(
-        [
-            *(
-                sys.executable,
-                "-m",
-                "noiseproof",
-                "train",
-                "digits",
-                "--epochs",
-                "5000",
-                "--device",
-                "cpu",
-                "-q",
-            ),
-            *("--folder", str(tmp_path)),
-        ],
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    words = ("train", "digits", "--epochs", "5000", "--device", "cpu", "-q", "--folder", str(tmp_path))
+    process = warm.Popen(["-m", "noiseproof", *words])
     deadline = time.monotonic() + 60
     while not list(tmp_path.glob("*/checkpoint.pt")) and time.monotonic() < deadline:
         time.sleep(0.1)

@@ -53,7 +53,9 @@ def test_they_are_the_same_by_way_of_scikit_learn_and_its_file(monkeypatch: pyte
 
 
 def test_reading_them_does_not_import_scikit_learn() -> None:
-    code = "import sys; from noiseproof.datasets import load; load('digits'); sys.exit('sklearn' in sys.modules)"
+    code = (
+        "import sys; from noiseproof.datasets import load; load('digits'); sys.exit('sklearn' in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every block of Python in README.md and docs/ runs: the blocks of a page in order, as one program."""
 
-import multiprocessing
-import runpy
+import subprocess
 import tomllib
 from pathlib import Path
 
 import pytest
+from tests import warm
 from tests.docs.pages import MARK, PAGES, ROOT, Block, blocks_of, name_of, script_of
 
 from noiseproof import datasets
@@ -18,27 +18,15 @@ HANDLED = {"python", "toml", "console", "bash", "", "text", "{toctree}", "{eval-
 PYTHON = {page: [b for b in blocks_of(page) if b.language == "python"] for page in PAGES}
 MARKED = [block for blocks in PYTHON.values() for block in blocks if block.comment]
 
-# Importing torch takes longer than most pages: it is imported once, in a process that every page is forked from,
-# so that no page sees what another registered or set.
-processes = multiprocessing.get_context("forkserver")
-processes.set_forkserver_preload(["noiseproof.training", "noiseproof.sklearn"])
 
-
-def run(blocks: list[Block], folder: Path) -> tuple[int | None, str]:
+def run(blocks: list[Block], folder: Path) -> tuple[int, str]:
     """Run blocks of a page as one program, in a process and a folder of their own: exit status and output."""
-    own, output, script = folder / "own", folder / "output.txt", folder / "page.py"
+    own, script = folder / "own", folder / "page.py"
     own.mkdir()
     (own / "results").symlink_to(ROOT / "results")  # recorded runs, which a checkout has
     script.write_text(script_of(blocks))
-    given = {"arguments": (str(script), str(own), str(output))}
-    run_page = str(Path(__file__).with_name("run_page.py"))
-    process = processes.Process(target=runpy.run_path, args=(run_page, given, "run_page"))
-    process.start()
-    process.join(MOST_SECONDS)
-    if process.is_alive():
-        process.kill()
-        process.join()
-    return process.exitcode, output.read_text() if output.exists() else ""
+    done = warm.run([script], cwd=own, stderr=subprocess.STDOUT, timeout=MOST_SECONDS)
+    return done.returncode, done.stdout
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if PYTHON[page]], ids=name_of)

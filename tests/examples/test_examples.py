@@ -3,11 +3,10 @@
 
 import difflib
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from tests import warm
 
 ROOT = Path(__file__).parents[2]
 
@@ -23,13 +22,7 @@ SAID = {
 
 @pytest.mark.parametrize("name", SAID)
 def test_the_short_form_runs(name):
-    done = subprocess.run(
-        [sys.executable, f"examples/{name}.py", "--quick"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = warm.run([f"examples/{name}.py", "--quick"], cwd=ROOT)
     assert done.returncode == 0, done.stderr
     assert re.search(SAID[name], done.stdout), done.stdout
 

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tests import warm
 
 from noiseproof.training import ranks, resolve, train
 from noiseproof.training.store import Store
@@ -62,12 +63,7 @@ def two(tmp_path):
             | environment
         )
         processes[:] = [
-            subprocess.Popen(
-                [sys.executable, __file__, str(tmp_path)],
-                env=environment | {"RANK": str(rank), "LOCAL_RANK": str(rank), "OMP_NUM_THREADS": "1"},
-                stderr=subprocess.PIPE,
-                text=True,
-            )
+            warm.Popen([__file__, tmp_path], env=environment | {"RANK": str(rank), "LOCAL_RANK": str(rank)})
             for rank in range(2)
         ]
         deadline = time.monotonic() + 600

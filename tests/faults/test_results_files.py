@@ -11,6 +11,7 @@ import time
 from dataclasses import replace
 
 import pytest
+from tests import warm
 from tests.disks import largest_file, read_only, room_left, small_disk
 from typer.testing import CliRunner
 
@@ -288,12 +289,7 @@ def test_a_folder_that_becomes_read_only_while_the_grid_is_trained(tmp_path):
     longer = ["digits-table", "--methods", "ce,mae", "--noise", "clean", "--seeds", "1,2", "--pack", "1"]
     longer += ["--set", "epochs=10", "--set", "train_size=200", "--device", "cpu", "--processes", "1"]
     longer += ["--records", folder / "r.jsonl", "--folder", tmp_path / "runs"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "noiseproof", "bench", *map(str, longer)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    process = warm.Popen(["-m", "noiseproof", "bench", *longer], stderr=subprocess.STDOUT)
     records, deadline = folder / "r.jsonl", time.monotonic() + 200
     try:
         while not (records.exists() and records.stat().st_size) and time.monotonic() < deadline:

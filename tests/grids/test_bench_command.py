@@ -9,6 +9,7 @@ import time
 
 import pytest
 import typer
+from tests import warm
 from typer.testing import CliRunner
 
 from noiseproof.command_line import bench as bench_module
@@ -179,9 +180,9 @@ def test_ray_that_is_not_installed_is_one_line(bench, monkeypatch):
 def test_ctrl_c_in_a_terminal(tmp_path):
     """A real process and a real signal."""
     code = "import typer; from noiseproof.command_line.bench import bench; typer.run(bench)"
-    command = [sys.executable, "-c", code, "digits-table", "--methods", "ce", "--noise", "clean"]
+    command = ["-c", code, "digits-table", "--methods", "ce", "--noise", "clean"]
     command += ["--device", "cpu", "--set", "epochs=3000", "--folder", str(tmp_path), "--processes", "1"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    process = warm.Popen(command, stderr=subprocess.STDOUT)
     try:
         deadline = time.monotonic() + 60
         while not list(tmp_path.glob("*/checkpoint.pt")) and time.monotonic() < deadline:

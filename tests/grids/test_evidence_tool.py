@@ -6,8 +6,10 @@ import json
 import shutil
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from tests import warm
 
 from noiseproof.grids import load
 from noiseproof.results import read_records
@@ -44,6 +46,14 @@ def test_the_slices_are_the_runs_that_are_wanted(evidence):
         assert not piece.others or hashes[piece.name] & shared, f"{piece.name} shares nothing"
 
 
+def start_warm(command, check):
+    """The tool's commands, in processes that need not import torch."""
+    assert (command[0], check) == (sys.executable, False)
+    done = warm.run(command[1:])
+    print(done.stdout + done.stderr)
+    return done
+
+
 def test_slices_are_trained_in_turn_and_once(evidence, tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
     Path("mine.toml").write_text(GRID)
@@ -52,6 +62,7 @@ def test_slices_are_trained_in_turn_and_once(evidence, tmp_path, monkeypatch, ca
     elsewhere = evidence.Slice("elsewhere", "webvision-table")
     results, folder = Path("results"), Path("runs")
     monkeypatch.setenv("NOISEPROOF_DATA", str(tmp_path / "data"))
+    monkeypatch.setattr(evidence, "subprocess", SimpleNamespace(run=start_warm))
 
     assert evidence.train([first, elsewhere], results, folder, None) == 0
     told = capfd.readouterr().out

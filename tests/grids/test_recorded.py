@@ -6,11 +6,11 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 
 import pytest
 import typer
+from tests import warm
 from typer.testing import CliRunner
 
 from noiseproof.command_line import bench as bench_module
@@ -120,8 +120,8 @@ def test_stopped_in_the_middle_the_records_are_whole_and_go_on_elsewhere(tmp_pat
     short += ["--set", "epochs=20", "--set", "evaluate_every=20"]
 
     def start(folder, *more):
-        command = [sys.executable, "-c", code, *short, "--folder", str(tmp_path / folder), *more]
-        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        words = ["-c", code, *short, "--folder", str(tmp_path / folder), *more]
+        return warm.Popen(words, stderr=subprocess.STDOUT)
 
     process = start("first")
     try:

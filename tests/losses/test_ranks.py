@@ -7,6 +7,7 @@ import socket
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
+from tests import warm
 
 from noiseproof.losses import create
 
@@ -62,7 +63,7 @@ def test_two_ranks_equal_one_process():
         port = probe.getsockname()[1]
     with mp.Manager() as manager:
         shared = manager.dict()
-        mp.spawn(run_rank, args=(port, shared), nprocs=2)
+        mp.start_processes(run_rank, args=(port, shared), nprocs=2, start_method=warm.METHOD)
         results = [shared[0], shared[1]]
 
     *_, y = problem()

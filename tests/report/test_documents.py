@@ -4,10 +4,9 @@
 import json
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
+from tests import warm
 from tests.results.making import gathered_of
 
 from noiseproof.grids import load, names
@@ -29,7 +28,8 @@ def test_reproduction_says_what_was_run_and_what_not(tmp_path):
     part = load("cifar10-table").narrowed(["anl-ce", "ce"], ["sym-0.8"], [1, 2])
     results = gathered_of(part, lambda cell: {"ce": 40.0, "anl-ce": 61.0}[cell.method.loss] + cell.seed / 10)
     write_results(tmp_path / "results" / "cifar10-table.jsonl", results.results)
-    subprocess.run([sys.executable, "docs/generate.py"], cwd=tmp_path, check=True)
+    done = warm.run(["docs/generate.py"], cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
     text = (tmp_path / "docs" / "reproduce.md").read_text()
     assert "[4 of 360 runs](#cifar10-table); 1 of 2 cells within the published spread" in text
     assert (

@@ -3,11 +3,10 @@
 
 import os
 import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import torch
+from tests import warm
 from torch import nn
 
 from noiseproof.losses import TLoss
@@ -49,13 +48,7 @@ def test_two_processes_learn_what_one_does():
     here = Path(__file__).resolve()
     code = f"import runpy; runpy.run_path({str(here)!r})['one_rank']()"
     processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", code],
-            env=environment | {"RANK": str(rank), "LOCAL_RANK": str(rank), "OMP_NUM_THREADS": "1"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        warm.Popen(["-c", code], env=environment | {"RANK": str(rank), "LOCAL_RANK": str(rank)})
         for rank in range(2)
     ]
     done = [process.communicate(timeout=120) for process in processes]

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The engine on embedded data: it learns, repeats itself bit for bit, goes on where it stopped, and tells."""
 
-import os
 import signal
 import subprocess
-import sys
 import time
 
 import numpy as np
 import pytest
 import torch
+from tests import warm
 from tests.stopping import StopAfter
 
 from noiseproof.training import Interrupted, NotFiniteError, checkpoint, resolve, train, train_pack
@@ -194,32 +193,18 @@ def test_instance_dependent_noise_is_one_realisation_for_all_seeds(tmp_path):
     assert small(noise="dep-0.4", seed=3, noise_seed=7).drawn_with == 7
 
 
-COMMAND = [
-    sys.executable,
-    "-m",
-    "noiseproof",
-    "train",
-    "digits",
-    "--noise",
-    "sym-0.4",
-    "--device",
-    "cpu",
-    "-q",
-]
+COMMAND = ["-m", "noiseproof", "train", "digits", "--noise", "sym-0.4", "--device", "cpu", "-q"]
 
 
 def run_killed_at_random(folder, epochs, kills, longest):
-    """Train through the command line, killing it again and again."""
+    """Train through the command line, killing it again and again, after so many seconds at most."""
     random = np.random.RandomState(0)
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
     arguments = [*COMMAND, "--epochs", str(epochs), "--folder", str(folder)]
     killed = 0
     while killed < kills:
-        process = subprocess.Popen(
-            arguments, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-        )
+        process = warm.Popen(arguments)
         try:
-            process.wait(timeout=2.0 + random.uniform(0, longest))
+            process.wait(timeout=random.uniform(0.3, longest))
             break
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGKILL)
@@ -228,7 +213,7 @@ def run_killed_at_random(folder, epochs, kills, longest):
             with Store(folder) as store:
                 for record in store.runs():  # sound after every kill
                     store.get(record.id)
-    done = subprocess.run(arguments, env=environment, capture_output=True, text=True, check=False)
+    done = warm.run(arguments)
     assert done.returncode == 0, done.stderr
     return killed
 
@@ -236,24 +221,23 @@ def run_killed_at_random(folder, epochs, kills, longest):
 @pytest.mark.slow
 def test_twenty_kills_change_nothing(tmp_path):
     config = small(epochs=400)
-    killed = run_killed_at_random(tmp_path / "killed", 400, 20, 2.0)
-    assert killed == 20
+    assert run_killed_at_random(tmp_path / "killed", 400, 20, 1.0) == 20
     torch.set_num_threads(1)
     train(config, folder=tmp_path / "whole", quiet=True)
     assert_same_weights(weights_of(tmp_path / "whole", config), weights_of(tmp_path / "killed", config))
 
 
 def test_two_kills_change_nothing(tmp_path):
-    config = small(epochs=60)
-    run_killed_at_random(tmp_path / "killed", 60, 2, 1.0)
+    config = small(epochs=30)
+    assert (
+        run_killed_at_random(tmp_path / "killed", 30, 2, 1.0) >= 1
+    )  # a fast machine may be done before the second
     train(config, folder=tmp_path / "whole", quiet=True)
     assert_same_weights(weights_of(tmp_path / "whole", config), weights_of(tmp_path / "killed", config))
 
 
 def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path):
-    process = subprocess.Popen(
-        [*COMMAND, "--epochs", "5000", "--folder", str(tmp_path)], stderr=subprocess.PIPE, text=True
-    )
+    process = warm.Popen([*COMMAND, "--epochs", "5000", "--folder", str(tmp_path)])
     deadline = time.monotonic() + 60
     while not list(tmp_path.glob("*/checkpoint.pt")) and time.monotonic() < deadline:
         time.sleep(0.1)

@@ -2,12 +2,11 @@
 """Packs shared out among processes: the same weights as alone, errors and Ctrl-C that reach the caller."""
 
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
 import torch
+from tests import warm
 
 from noiseproof.training import NotFiniteError, resolve, train, train_pack
 from noiseproof.training.processes import available_cores
@@ -63,7 +62,7 @@ def test_ctrl_c_stops_and_saves_every_process(tmp_path):
     script = tmp_path / "grid.py"
     script.write_text(SCRIPT)
     folder = tmp_path / "runs"
-    process = subprocess.Popen([sys.executable, str(script), str(folder)])
+    process = warm.Popen([script, folder])
     deadline = time.monotonic() + 60
     while len(list(folder.glob("*/checkpoint.pt"))) < 2 and time.monotonic() < deadline:
         time.sleep(0.1)

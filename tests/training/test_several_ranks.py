@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
+from tests import warm
 
 from noiseproof.training import Config, Interrupted, ranks, resolve, train
 from noiseproof.training import data as data_room
@@ -109,15 +110,11 @@ def both(tmp_path_factory):
         "WORLD_SIZE": "2",
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": free_port(),
-        "OMP_NUM_THREADS": "1",
     }
     processes = [
-        subprocess.Popen(
-            [sys.executable, __file__, str(place / "two"), str(place / "photos")],
+        warm.Popen(
+            [__file__, place / "two", place / "photos"],
             env=environment | {"RANK": str(rank), "LOCAL_RANK": str(rank)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
         )
         for rank in range(2)
     ]
