@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The catalogue: losses by name, with everything that a user or a test wants to know about them."""
 
+import functools
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -48,6 +49,11 @@ class LossRecord:
     @property
     def defaults(self) -> dict[str, Any]:
         """Hyper-parameters and their defaults, read from the Module's signature."""
+        return dict(self._defaults)
+
+    @functools.cached_property
+    def _defaults(self) -> dict[str, Any]:
+        # Read once: reading a signature takes longer than all else that making a loss does.
         parameters = inspect.signature(self.module).parameters.values()
         return {p.name: p.default for p in parameters if p.kind is not p.VAR_KEYWORD}
 

@@ -6,6 +6,7 @@ was published for its loss, or what the recipe itself says of that loss (``for_l
 Whoever comes later wins; a key nobody knows is an error.
 """
 
+import functools
 import hashlib
 import json
 import os
@@ -210,6 +211,7 @@ class Config:
         return f"{source}-{noise}-{loss}-s{self.seed}-{self.hash[:8]}"
 
 
+@functools.cache
 def recipe_names() -> tuple[str, ...]:
     """Recipes that come with the package."""
     folder = resources.files("noiseproof.training") / "recipes"
@@ -314,7 +316,8 @@ def resolve(dataset: str, *, recipe: str | None = None, **given: Any) -> Config:
             f"{', '.join(recipe_names())}"
         )
     config = Config(**values)
-    return replace(config, inputs=inputs_of(config.dataset, config.weights, config.noise))
+    inputs = inputs_of(config.dataset, config.weights, config.noise)
+    return config if config.inputs == inputs else replace(config, inputs=inputs)  # which checks it all again
 
 
 def inputs_of(dataset: str, weights: str | None, noise: str = "clean") -> str | None:
