@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What every test shares: one thread a worker, a fixed seed, one hypothesis profile, a device."""
 
+import gc
 import os
 
 import pytest
@@ -27,6 +28,12 @@ def pytest_collection_modifyitems(items):
         for item in items:
             if item.get_closest_marker("gpu"):
                 item.add_marker(pytest.mark.skip(reason="no CUDA device on this machine"))
+
+
+def pytest_collection_finish():
+    """Thousands of tests and all that they import stay to the end: no collection of garbage need look at them."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
