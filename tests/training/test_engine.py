@@ -229,9 +229,7 @@ def test_twenty_kills_change_nothing(tmp_path):
 
 def test_two_kills_change_nothing(tmp_path):
     config = small(epochs=30)
-    assert (
-        run_killed_at_random(tmp_path / "killed", 30, 2, 1.0) >= 1
-    )  # a fast machine may be done by then
+    assert run_killed_at_random(tmp_path / "killed", 30, 2, 1.0) >= 1  # a fast machine may be done by then
     train(config, folder=tmp_path / "whole", quiet=True)
     assert_same_weights(weights_of(tmp_path / "whole", config), weights_of(tmp_path / "killed", config))
 
