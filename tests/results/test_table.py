@@ -139,6 +139,14 @@ def test_a_line_is_found_by_method_noise_and_seed_when_its_hash_is_of_another_da
     assert len(table.notes) == 2
 
 
+def test_other_seeds_of_a_part_of_a_grid_have_no_other_config(tmp_path):
+    whole = grid_of(seeds=(1, 2))
+    file = tmp_path / "file.jsonl"
+    write_results(file, [result_of(cell, 70.0) for cell in whole.cells()])
+    part = gather(whole.narrowed(seeds=[1]), files=[file])
+    assert (part.other_config, part.left_out, part.missing, len(part.results)) == (0, 0, 0, 4)
+
+
 def hostile_table():
     grid = grid_of(
         methods=(Method(EVIL.replace(",", ""), "ce"), Method("50%_of <b> | *x* $a$ \\input{x} δ", "anl-ce"))

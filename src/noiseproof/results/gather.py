@@ -121,7 +121,7 @@ def _from_lines(
 def _count_in_grid(grid: "Grid", by_hash: "dict[str, Cell]", near: Iterable[Key]) -> int:
     methods = {method.label for method in grid.methods}
     noises = {short_name(cell.config.noise) for cell in by_hash.values()}
-    return sum(label in methods and noise in noises for label, noise, _ in near)
+    return sum(label in methods and noise in noises and seed in grid.seeds for label, noise, seed in near)
 
 
 def _label(grid: "Grid", result: Result) -> str:
