@@ -68,7 +68,7 @@ class Killer(threading.Thread):
 
 
 def test_a_killed_training_process_leaves_its_runs_to_half_as_many(tmp_path, capsys):
-    configs = [small(seed=seed, epochs=25) for seed in (1, 2)]
+    configs = [small(seed=seed, epochs=15) for seed in (1, 2)]
     killer = Killer(tmp_path / "runs")
     killer.start()
     records = train_pack(configs, folder=tmp_path / "runs", processes=2)
@@ -80,7 +80,7 @@ def test_a_killed_training_process_leaves_its_runs_to_half_as_many(tmp_path, cap
         in capsys.readouterr().out
     )
     for config, record in zip(configs, records, strict=True):
-        assert [epoch["epoch"] for epoch in record.epochs] == list(range(25))
+        assert [epoch["epoch"] for epoch in record.epochs] == list(range(15))
         train(config, folder=tmp_path / "alone", quiet=True)
         assert same(weights_of(tmp_path / "alone", config), weights_of(tmp_path / "runs", config))
 

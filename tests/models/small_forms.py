@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every model of the catalogue in a form that one core runs in a moment."""
 
+import copy
+import functools
+
 import torch
 
 from noiseproof import models
@@ -27,7 +30,13 @@ def small(name, **arguments):
     images = torch.randn(
         3, options.get("in_channels", record.in_channels), *size, generator=torch.Generator().manual_seed(0)
     )
-    return models.create(name, **options), images
+    return copy.deepcopy(_drawn(name, **options)), images
+
+
+@functools.lru_cache(maxsize=2)
+def _drawn(name, **options):
+    """Drawing the weights takes longer than most tests; those of one network follow one another."""
+    return models.create(name, **options)
 
 
 def assert_near(actual, expected, share=1e-4):

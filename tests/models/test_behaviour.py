@@ -17,10 +17,13 @@ COMPILED = [
     pytest.param(name, marks=() if name in ONE_OF_EACH_FAMILY else pytest.mark.slow)
     for name in models.available()
 ]
+# With this scope tests stand network by network, which is then made once.
+every_model = pytest.mark.parametrize("name", models.available(), scope="module")
+one_of_each_family = pytest.mark.parametrize("name", ONE_OF_EACH_FAMILY, scope="module")
 LABELS = torch.tensor([0, 4, 9])
 
 
-@pytest.mark.parametrize("name", models.available())
+@every_model
 def test_gradient_reaches_every_parameter(name):
     # Evaluation mode: in training, batch norm takes the mean away, and with it the bias before it.
     model, images = small(name)
@@ -31,7 +34,7 @@ def test_gradient_reaches_every_parameter(name):
         assert parameter.grad.abs().max() > 0, parameter_name
 
 
-@pytest.mark.parametrize("name", models.available())
+@every_model
 def test_a_training_step_moves_weights_and_statistics(name):
     model, images = small(name)
     before = copy.deepcopy(model.state_dict())
@@ -43,7 +46,7 @@ def test_a_training_step_moves_weights_and_statistics(name):
             assert not torch.equal(value, before[key]), key
 
 
-@pytest.mark.parametrize("name", models.available())
+@every_model
 def test_channels_last_gives_the_same_logits(name):
     model, images = small(name)
     model.eval()
@@ -54,7 +57,7 @@ def test_channels_last_gives_the_same_logits(name):
     assert_near(actual, expected)
 
 
-@pytest.mark.parametrize("name", models.available())
+@every_model
 def test_a_single_image_in_evaluation(name):
     model, images = small(name)
     model.eval()
@@ -63,7 +66,7 @@ def test_a_single_image_in_evaluation(name):
         assert_near(model(images[:1]), expected)
 
 
-@pytest.mark.parametrize("name", ONE_OF_EACH_FAMILY)
+@one_of_each_family
 def test_bfloat16_is_near_float32(name):
     model, images = small(name)
     model.eval()
@@ -77,7 +80,7 @@ def test_bfloat16_is_near_float32(name):
         assert_near(logits, expected, share=0.02)  # bfloat16 keeps 8 bits; measured: 0.005 to 0.010
 
 
-@pytest.mark.parametrize("name", COMPILED)
+@pytest.mark.parametrize("name", COMPILED, scope="module")
 def test_compiled_equals_eager(name):
     torch._dynamo.reset()
     model, images = small(name)
@@ -101,7 +104,7 @@ def test_several_models_run_side_by_side_under_vmap(name):
             assert_near(each, model(images))
 
 
-@pytest.mark.parametrize("name", ONE_OF_EACH_FAMILY)
+@one_of_each_family
 def test_pickle_and_deepcopy(name):
     model, images = small(name)
     model.eval()
@@ -109,7 +112,7 @@ def test_pickle_and_deepcopy(name):
         assert torch.equal(twin(images), model(images))
 
 
-@pytest.mark.parametrize("name", ONE_OF_EACH_FAMILY)
+@one_of_each_family
 def test_second_derivatives_exist(name):
     """The Jacobian regulariser differentiates through a gradient."""
     model, images = small(name)
