@@ -10,8 +10,8 @@ from statistics import mean
 from noiseproof.durations import duration
 from noiseproof.grids import Grid, load, names
 from noiseproof.results import Gathered, Result, gather, read_records, table_of
-from noiseproof.results.formats import markdown_text, spread
-from noiseproof.results.table import PUBLISHED_RULE, ResultTable
+from noiseproof.results.formats import NOTHING, markdown_text, spread
+from noiseproof.results.table import PUBLISHED_RULE, ResultTable, TableCell
 
 RESULTS = Path(__file__).parent.parent / "results"
 
@@ -171,13 +171,39 @@ def _grid_section(found: Gathered) -> list[str]:
     lines += [f"`noiseproof report {name} --from results/{name}.jsonl`", ""]
     if table.has_published:
         lines += [PUBLISHED_RULE, ""]
+    if table.agreement is not None:
+        lines += [str(table.agreement), ""]
     lines += [*table.notes, ""] if table.notes else []
+    if table.has_published:
+        lines += [*_at_a_glance(table), ""]
     lines += [
         "| noise | method | published | ours (seeds) | difference | verdict | seconds a run | command |",
         "|---|---|---|---|---|---|---|---|",
     ]
     lines += [_row(table, method, noise) for noise in table.noises for method in table.methods]
     return [*lines, ""]
+
+
+def _at_a_glance(table: ResultTable) -> list[str]:
+    """Our means and how far they are from the paper's, as the paper shows them."""
+    lines = [
+        f"| method | {' | '.join(map(markdown_text, table.noises))} |",
+        "|---" * (1 + len(table.noises)) + "|",
+    ]
+    for method in table.methods:
+        cells = [_glance(table.cells[method, noise]) for noise in table.noises]
+        if any(cell != NOTHING for cell in cells):
+            lines.append(f"| {markdown_text(method)} | {' | '.join(cells)} |")
+    return lines
+
+
+def _glance(cell: TableCell) -> str:
+    if cell.ours is None:
+        return NOTHING
+    outside = " ✗" if cell.verdict == "outside" else ""
+    return f"{cell.ours.mean:.2f}" + (
+        "" if cell.difference is None else f" ({cell.difference:+.2f}{outside})"
+    )
 
 
 def _row(table: ResultTable, method: str, noise: str) -> str:

@@ -6,6 +6,7 @@
 62.00 ± 1.00 (3)
 """
 
+from noiseproof.results.agreement import Agreement, agreement_of, chance_of_being_outside
 from noiseproof.results.differences import Difference, differences
 from noiseproof.results.formats import TEXT_FORMATS
 from noiseproof.results.gather import Failure, Gathered, gather
@@ -27,6 +28,7 @@ from noiseproof.results.table import ResultTable, TableCell, build_table, table_
 
 __all__ = [
     "TEXT_FORMATS",
+    "Agreement",
     "Comparison",
     "Curves",
     "Difference",
@@ -37,8 +39,10 @@ __all__ = [
     "ResultTable",
     "Summary",
     "TableCell",
+    "agreement_of",
     "bootstrap_interval",
     "build_table",
+    "chance_of_being_outside",
     "compare",
     "differences",
     "gather",

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from noiseproof.noise import parse_name, short_name
+from noiseproof.results.agreement import Agreement, agreement_of
 from noiseproof.results.published import published
 from noiseproof.results.result import Result
 from noiseproof.results.statistics import (
@@ -123,6 +124,14 @@ class ResultTable:
         return judged.count("within"), len(judged)
 
     @property
+    def agreement(self) -> Agreement | None:
+        """How the cells together lie to the paper's; None where too few can be compared."""
+        within, judged = self.verdicts
+        both = ((cell.ours, cell.published) for cell in self.cells.values())
+        pairs = [(ours, paper) for ours, paper in both if ours is not None and paper is not None]
+        return agreement_of(pairs, judged - within)
+
+    @property
     def whole_columns(self) -> tuple[str, ...]:
         """Noises under which every method has a result."""
         return tuple(
@@ -170,6 +179,8 @@ class ResultTable:
         rules = [f"{what}: {SPREAD_RULE}"]
         if self.has_published:
             rules.append(PUBLISHED_RULE)
+        if (agreement := self.agreement) is not None:
+            rules.append(str(agreement))
         if any(cell.is_bold for cell in self.cells.values()):
             rules.append(BOLD_RULE)
         elif not self.is_empty:

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a table agrees with the paper as a whole, against simulated tables."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from noiseproof.results import (
+    Summary,
+    agreement_of,
+    chance_of_being_outside,
+    is_within_published_spread,
+    summarise,
+)
+
+
+def simulated(seeds, deviation, count, shift=0.0):
+    random = np.random.default_rng(7)
+    ours = random.normal(70.0 + shift, deviation, (count, seeds))
+    paper = random.normal(70.0, deviation, (count, 3))
+    return [(summarise(list(a)), summarise(list(b))) for a, b in zip(ours, paper, strict=True)]
+
+
+def outside(pairs):
+    return sum(not is_within_published_spread(ours, paper) for ours, paper in pairs)
+
+
+@pytest.mark.parametrize("seeds", [1, 2, 3])
+@pytest.mark.parametrize("deviation", [0.3, 2.0])
+def test_the_chance_is_the_share_of_simulated_cells_that_are_outside(seeds, deviation):
+    pairs = simulated(seeds, deviation, 4000)
+    chance = chance_of_being_outside(seeds, Summary(70.0, deviation, 3))
+    error = np.sqrt(chance * (1 - chance) / len(pairs))
+    assert outside(pairs) / len(pairs) == pytest.approx(chance, abs=4 * error)
+
+
+def test_with_one_seed_and_a_large_deviation_it_is_students():
+    students = 2 * stats.t.sf(2, df=4)
+    assert chance_of_being_outside(1, Summary(70.0, 1e6, 5)) == pytest.approx(students, abs=1e-3)
+
+
+def test_a_deviation_that_is_not_published_leaves_nothing_to_chance():
+    assert chance_of_being_outside(3, Summary(70.0, None, 3)) == 0.0
+    assert chance_of_being_outside(3, Summary(70.0, 0.0, 3)) == 0.0
+
+
+def test_a_table_that_leans_to_one_side_is_told_from_one_that_does_not():
+    even, leaning = simulated(3, 1.0, 120), simulated(3, 1.0, 120, shift=-2.0)
+    found, other = agreement_of(even, outside(even)), agreement_of(leaning, outside(leaning))
+    assert found is not None
+    assert other is not None
+    assert abs(found.difference) < 3 * found.standard_error
+    assert found.outside < 2 * found.by_chance
+    assert other.difference < -2.0 + 3 * other.standard_error
+    assert other.outside > 3 * other.by_chance
+    assert str(other.cells) in str(other)
+
+
+def test_a_few_cells_are_not_summed_up():
+    assert agreement_of(simulated(1, 1.0, 9), 0) is None
