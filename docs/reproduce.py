@@ -168,7 +168,11 @@ def _grid_section(found: Gathered) -> list[str]:
     table = table_of(found)
     name = found.grid.name
     lines = [f"({name})=", f"### {markdown_text(found.grid.title)}", ""]
-    lines += [f"`noiseproof report {name} --from results/{name}.jsonl`", ""]
+    lines += [
+        f"`noiseproof report {name} --from results/{name}.jsonl` makes the report, with figures and every run; "
+        f'on the site it is <a href="reports/{name}.html">here</a>.',
+        "",
+    ]
     if table.has_published:
         lines += [PUBLISHED_RULE, ""]
     if table.agreement is not None:
