@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from performance import performance_page
+from readme import readme_page
 from reproduce import reproduce_page
 
 from command_line import command_line_page
@@ -80,6 +81,7 @@ PAGES = {
     "command-line.md": command_line_page,
     "reproduce.md": reproduce_page,
     "performance.md": performance_page,
+    "../README.md": readme_page,
 }
 
 

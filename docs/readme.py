@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The part of README.md that tells how our runs compare with the paper's. Written by docs/generate.py."""
+
+from reproduce import RESULTS
+
+from noiseproof.grids import load
+from noiseproof.results import gather, table_of
+from noiseproof.results.formats import NOTHING, markdown_text
+from noiseproof.results.table import ResultTable
+
+README = RESULTS.parent / "README.md"
+BEGIN = "<!-- Generated from results/ by docs/generate.py: begin -->"
+END = "<!-- end -->"
+
+GRID = "cifar10-table"
+METHODS = ("CE", "GCE", "APL", "ANL-CE", "ANL-CE*")
+NOISES = ("clean", "sym-0.4", "sym-0.8", "asym-0.4", "dep-0.4", "real")
+
+
+def readme_page() -> str:
+    """README.md with its generated part brought up to date."""
+    text = README.read_text()
+    before, rest = text.split(BEGIN)
+    _, after = rest.split(END)
+    return f"{before}{BEGIN}\n{_comparison()}{END}{after}"
+
+
+def _comparison() -> str:
+    found = gather(load(GRID), files=[RESULTS / f"{GRID}.jsonl"])
+    table = table_of(found)
+    machines = sorted({str(result.environment.get("hardware")) for result in found.results})
+    lines = [
+        "Test accuracy on CIFAR-10 after the last epoch, the paper's below ours: "
+        f"{found.expected - found.missing} of {found.expected} runs so far, on {' and '.join(machines)}.",
+        "",
+        f"| | {' | '.join(NOISES)} |",
+        "|---" * (1 + len(NOISES)) + "|",
+    ]
+    run = [method for method in METHODS if any(table.cells[method, noise].ours for noise in NOISES)]
+    for method in run:
+        lines.append(f"| {markdown_text(method)} | {' | '.join(_cell(table, method, n) for n in NOISES)} |")
+    return "\n".join([*lines, "", *([str(table.agreement)] if table.agreement else []), ""])
+
+
+def _cell(table: ResultTable, method: str, noise: str) -> str:
+    cell = table.cells[method, noise]
+    ours = NOTHING if cell.ours is None else f"{cell.ours.mean:.2f}"
+    paper = NOTHING if cell.published is None else f"{cell.published.mean:.2f}"
+    return f"{ours}<br>*{paper}*"
