@@ -68,7 +68,7 @@ def test_a_step_sees_image_and_mask_moved_together(lesions):
     config = small(lesions(), noise="clean")
     run = Run(config, load_data(config, CPU))
     for step, images, indices in run.batches.epoch(0, 0):
-        given, flipped = run.targets(indices, step)
+        given, flipped = run.targets(indices, run.epoch, step)
         inside = images.mean(1)[given.bool()].mean()
         outside = images.mean(1)[~given.bool()].mean()
         assert inside > outside + 1.0

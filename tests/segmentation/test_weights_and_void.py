@@ -152,7 +152,7 @@ def test_the_loss_is_torchs_with_both(write):
     config = small(name, loss="ce", loss_parameters={"weight": [1, 2, 3], "ignore_index": VOID})
     run = Run(config, load_data(config, CPU))
     _, images, indices = next(run.batches.epoch(0, 0))
-    given, _ = run.targets(indices, 0)
+    given, _ = run.targets(indices, 0, 0)
     assert (given == VOID).any()
     logits = run.network(images)
     expected = F.cross_entropy(logits, given.long(), torch.tensor([1.0, 2.0, 3.0]), ignore_index=VOID)

@@ -111,24 +111,27 @@ def test_a_loss_that_explodes_is_found_when_the_epoch_is_written_down(tmp_path):
     assert "in epoch 1 at step" in failed.error
 
 
-def test_no_step_makes_the_host_wait(tmp_path):
-    """Within an epoch nothing is copied to the host: torch is told to refuse it."""
+def test_nothing_makes_the_host_wait(tmp_path):
+    """From one epoch to the next nothing is copied so that the host waits for it: torch is told to refuse it."""
     from noiseproof.training.captured import SideBySide
     from noiseproof.training.data import load_data
     from noiseproof.training.run import Run
 
-    config = small(loss="anl-ce*")
+    config = small(loss="anl-ce*", epochs=4)
     data = load_data(config, torch.device("cuda"))
-    way = SideBySide([Run(config, data), Run(small(loss="ce"), data)])
+    way = SideBySide([Run(config, data), Run(small(loss="ce", epochs=4), data)])
     for _ in way.epoch():
         pass
-    way.end_epoch()
+    ends = way.end_epoch()
     torch.cuda.synchronize()
-    steps = way.epoch()
-    next(steps)
     torch.cuda.set_sync_debug_mode("error")
     try:
-        for _ in range(10):
-            next(steps)
+        for _ in range(2):
+            for _ in way.epoch():
+                pass
+            ends += way.end_epoch()
     finally:
         torch.cuda.set_sync_debug_mode("default")
+    for end in ends:
+        end.wait()
+    assert all(0 <= end.metrics()["test_accuracy"] <= 100 for end in ends)

@@ -3,9 +3,9 @@
 
 A step of a small network is some hundred kernels of a few microseconds each, and a host that launches them one by
 one is what limits its speed. Here it launches them once, into a graph: each run on a stream of its own, so that
-the kernels of one fill the gaps of the others. Batches lie augmented in a **window** of steps on the device, and a
-counter on the device says which one is next, so that nothing is copied and nobody waits until the window is used
-up.
+the kernels of one fill the gaps of the others. Batches lie augmented in a window of steps on the device, and a
+counter on the device says which one is next, so that nothing is copied and nobody waits; the window has two halves,
+and while the steps of one are taken, the other is filled.
 
 On a CPU the same steps are taken without a graph, which is how they are tested against runs alone.
 """
@@ -24,13 +24,7 @@ from noiseproof.training import ranks
 from noiseproof.training.gpu_memory import abandon_capture, check_room
 from noiseproof.training.run import EpochEnd, Run, has_dropout
 from noiseproof.training.stepwise import evaluation_batch
-from noiseproof.training.streams import generator, order_of_epoch
-
-BLOCK = 32
-"""Steps whose images are augmented with one draw. Fixed, so that a result does not depend on free memory."""
-
-WINDOW_BYTES = 2 << 30
-"""Images that a window holds, at most, for each run."""
+from noiseproof.training.windows import WINDOW_BYTES, Filling, Window, steps_in_half
 
 WARM_UP = 3
 """Steps taken before capturing: cuDNN chooses its kernels, and whatever is compiled is compiled."""
@@ -55,96 +49,6 @@ def can_capture(runs: Sequence[Run]) -> bool:
     return first.device.type == "cuda" and resident and alone and not has_dropout(first.model)
 
 
-class Window:
-    """Some steps of one run, ready to be taken: their images and labels, and what comes of each.
-
-    Attributes:
-        images: (steps x batch, H, W, C), augmented and normalised.
-        given: labels (steps x batch,), or masks (steps x batch, H, W), which are bytes.
-        flipped: of masks, where they are wrong.
-        directions: of the Jacobian's projections, where it is asked for.
-        logits: what the network said (steps x batch, K, …).
-        losses: mean loss of each step.
-        norms: norm of each step's gradient.
-    """
-
-    def __init__(self, run: Run, steps: int) -> None:
-        self.run, self.steps = run, steps
-        rows = steps * run.config.batch_size
-        self.channels, height, width = run.data.image_shape
-        device = run.device
-        dtype = torch.bfloat16 if run.config.precision == "bf16" else torch.float32
-        shape = (rows, height, width, run.input_channels)
-        self.images = torch.zeros(shape, dtype=dtype, device=device)
-        self.indices = torch.zeros(rows, dtype=torch.int64, device=device)
-        pixels = run.labels.given.shape[1:]
-        self.given = torch.zeros(rows, *pixels, dtype=run.labels.given.dtype, device=device)
-        self.flipped = torch.zeros(rows, *pixels, dtype=torch.bool, device=device) if pixels else None
-        by_class = (rows, run.data.num_classes)
-        self.directions = torch.zeros(by_class, device=device) if run.config.jacobian else None
-        self.logits = torch.zeros(*by_class, *pixels, device=device)
-        self.losses = torch.zeros(steps, device=device)
-        self.norms = torch.zeros(steps, device=device)
-        self._order: tuple[int, Tensor] = -1, self.indices
-
-    def fill(self, first_step: int) -> None:
-        """Augment the images of the steps from ``first_step`` on, a block at a time."""
-        run, size = self.run, self.run.config.batch_size
-        assert run.data.images is not None
-        order = self._order_of(run.epoch)
-        for begin in range(first_step, min(first_step + self.steps, run.batches.steps), BLOCK):
-            indices = order[begin * size : (begin + BLOCK) * size]
-            start = (begin - first_step) * size
-            rows = slice(start, start + len(indices))
-            random = generator(run.device, run.config.seed, "augmentation", run.epoch, begin)
-            images = run.data.recipe.for_training(run.data.images[indices], random, dtype=self.images.dtype)
-            self.images[rows, ..., : self.channels] = images.permute(0, 2, 3, 1)
-            self.indices[rows] = indices
-            self.given[rows], flipped = run.targets(indices, begin)
-            if self.flipped is not None:
-                self.flipped[rows] = flipped
-            if self.directions is not None:
-                random = generator(run.device, run.config.seed, "projection", run.epoch, begin)
-                shape = self.directions[rows].shape
-                self.directions[rows] = torch.randn(shape, device=run.device, generator=random)
-
-    def _order_of(self, epoch: int) -> Tensor:
-        if self._order[0] != epoch:
-            order = order_of_epoch(len(self.run.data.train), self.run.config.seed, epoch)
-            # From memory that is not pinned the copy would wait for all steps under way.
-            if self.run.device.type == "cuda":
-                order = order.pin_memory()
-            self._order = epoch, order.to(self.run.device, non_blocking=True)
-        return self._order[1]
-
-    def take(self, step: Tensor, rows: Tensor) -> None:
-        """Take one step of the window: the one whose number, and whose rows, these tensors hold."""
-        images = self.images.index_select(0, rows).permute(0, 3, 1, 2)
-        given = self.given.index_select(0, rows).long()
-        directions = None if self.directions is None else self.directions.index_select(0, rows)
-        logits, loss, norm = self.run.optimize(images, given, directions)
-        self.logits.index_copy_(0, rows, logits.float())
-        self.losses.index_copy_(0, step, loss.float()[None])
-        self.norms.index_copy_(0, step, norm.float()[None])
-
-    def add_up(self, first_step: int, first: int, last: int) -> None:
-        """Add the window's steps from ``first`` up to ``last`` to the epoch's sums."""
-        run, size = self.run, self.run.config.batch_size
-        end = min(last * size, len(run.data.train) - first_step * size)
-        rows = slice(first * size, end)
-        indices = self.indices[rows]
-        run.meters.add(
-            first_step + first,
-            indices,
-            self.logits[rows],
-            self.given[rows].long(),
-            run.labels.flipped[indices] if self.flipped is None else self.flipped[rows],
-            self.losses[first:last],
-            self.norms[first:last],
-            batch_size=size,
-        )
-
-
 class SideBySide:
     """Steps a pack of runs in lockstep; all of them stand before the same step of their epochs.
 
@@ -162,27 +66,30 @@ class SideBySide:
         first = self.runs[0]
         self.device, self.size, self.data = first.device, first.config.batch_size, first.data
         self.steps = first.batches.steps
-        _, height, width = first.data.image_shape
-        numbers = height * width * max(run.input_channels for run in self.runs)
-        numbers += first.data.num_classes * first.labels.given[0].numel()  # logits
-        one = self.size * numbers * 4
-        blocks = max(1, window_bytes // (one * BLOCK))
-        self.window_steps = min(blocks, -(-self.steps // BLOCK)) * BLOCK
-        self.windows = [Window(run, self.window_steps) for run in self.runs]
+        self.half_steps = steps_in_half(self.runs, window_bytes)
+        self.windows = [Window(run, self.half_steps) for run in self.runs]
         self.position = torch.zeros(1, dtype=torch.int64, device=self.device)
         self.offsets = torch.arange(self.size, device=self.device)
-        self._pending = (0, 0, 0)  # first step of the window; steps in it added up; steps in it taken
+        self._half = 0  # whose steps are next
+        self._filling: Filling | None = None
+        self._pending = (
+            0,
+            0,
+            0,
+        )  # steps taken and not added up: the first, its place in the window, their number
         self._replays: dict[int, Callable[[], None]] = {}
         self._test: Callable[[], list[Tensor]] | None = None
         self._ahead = _Ahead(self.device)
         self._pool = None
         self._copies: torch.cuda.Stream | None = None
+        self._fills: torch.cuda.Stream | None = None
         self._last_checkpoint = float("-inf")
         self._streams: list[torch.cuda.Stream] = []
         if self.device.type == "cuda":
             self._pool = torch.cuda.graph_pool_handle()
             self._capturing = _stream(self.device, "capturing")  # torch's own may belong to another GPU
             self._copies = _stream(self.device, "copies")
+            self._fills = _stream(self.device, "fills")
             self._streams = [_stream(self.device, number) for number, _ in enumerate(self.runs[:STREAMS])]
 
     def epoch(self) -> Iterator[None]:
@@ -191,28 +98,52 @@ class SideBySide:
             run.begin_epoch()
         step = self.runs[0].step
         while step < self.steps:
-            first_step = step // self.window_steps * self.window_steps
-            for window in self.windows:
-                window.fill(first_step)
-            self.position.fill_(step - first_step)
-            self._pending = (first_step, step - first_step, step - first_step)
-            while step < min(first_step + self.window_steps, self.steps):
+            first_step = step // self.half_steps * self.half_steps
+            end = min(first_step + self.half_steps, self.steps)
+            self._fill(first_step)
+            begun, place = step, self._half * self.half_steps + step - first_step
+            self.position.fill_(place)
+            self._pending = (begun, place, 0)
+            self._begin_filling(end)
+            while step < end:
                 self._replay(min(self.size, len(self.data.train) - step * self.size))
                 step += 1
                 for run in self.runs:
                     run.step = step
-                self._pending = (*self._pending[:2], step - first_step)
+                self._pending = (begun, place, step - begun)
                 self._ahead.mark()
+                if self._filling is not None:
+                    self._filling.go_on((step - begun) / (end - begun))
                 yield
-            self.pause()
+            self._half = 1 - self._half
+            if step < self.steps:
+                self.pause()  # after the last one the test goes first: the GPU has work while the host adds up
+
+    def _fill(self, first_step: int) -> None:
+        """Fill the half at hand with the steps from ``first_step`` on, as far as that is not done."""
+        epochs = tuple(run.epoch for run in self.runs)
+        filling = self._filling
+        if filling is None or not filling.is_of(epochs, first_step, self._half):
+            filling = Filling(self.windows, epochs, first_step, self._half, self._fills)
+        filling.go_on(1.0)
+        filling.wait()
+        self._filling = None
+
+    def _begin_filling(self, end: int) -> None:
+        """Begin with what comes after step ``end``, if anything: more steps of this epoch, or the next epoch's."""
+        later = 0 if end < self.steps else 1
+        if any(run.epoch + later >= run.config.epochs for run in self.runs):
+            return
+        epochs = tuple(run.epoch + later for run in self.runs)
+        self._filling = Filling(self.windows, epochs, end % self.steps, 1 - self._half, self._fills)
 
     def pause(self) -> None:
         """Add up the steps that were taken and not yet added up."""
-        first_step, first, last = self._pending
-        if last > first:
+        step, place, count = self._pending
+        if count:
             for window in self.windows:
-                window.add_up(first_step, first, last)
-        self._pending = (first_step, last, last)
+                window.add_up(step, place, count)
+        self._pending = (step + count, place + count, 0)
 
     def end_epoch(self) -> list[EpochEnd]:
         """Test where a test is due, and start copying to the host what is to be written down."""
@@ -222,6 +153,7 @@ class SideBySide:
             right = [
                 count if run.tests_this_epoch else None for run, count in zip(self.runs, counted, strict=True)
             ]
+        self.pause()
         is_due = time.monotonic() - self._last_checkpoint >= CHECKPOINT_SECONDS
         if is_due:
             self._last_checkpoint = time.monotonic()

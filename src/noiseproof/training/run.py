@@ -104,7 +104,7 @@ class Run:
         """One step of the optimiser on a global batch; each process takes its own rows of it."""
         rows = slice(ranks.number(), None, ranks.count())
         of_rows = len(indices[rows]) / len(indices)
-        given, flipped = self.targets(indices, self.step)
+        given, flipped = self.targets(indices, self.epoch, self.step)
         share = self._share_of_loss(given.long(), rows)
         given, flipped = given[rows].long(), flipped[rows]
         directions = None
@@ -127,12 +127,12 @@ class Run:
         total = self.loss.label_weight(given)
         return self.loss.label_weight(given[rows]) / total.where(total > 0, 1)
 
-    def targets(self, indices: Tensor, first_step: int) -> tuple[Tensor, Tensor]:
+    def targets(self, indices: Tensor, epoch: int, first_step: int) -> tuple[Tensor, Tensor]:
         """Labels of samples and where they are wrong; masks as their images were moved in the draw of a step."""
         given, flipped = self.labels.given[indices], self.labels.flipped[indices]
         if not self.data.has_masks:
             return given, flipped
-        random = generator(self.device, self.config.seed, "augmentation", self.epoch, first_step)
+        random = generator(self.device, self.config.seed, "augmentation", epoch, first_step)
         given, flipped = moved_masks(self.data.recipe, (given, flipped), random)
         return given, flipped
 
