@@ -35,7 +35,7 @@ check: $(VENV)/.installed
 	$(BIN)/mypy
 
 test: check
-	$(BIN)/python -m pytest -n $(WORKERS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 test-integrations: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,integrations,tune]'
