@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Training on labels that lie in a file: which labels, whose they must be, and what counts as the same run."""
 
+import hashlib
 import json
 import os
 from pathlib import Path
@@ -17,9 +18,9 @@ from noiseproof.command_line import app
 from noiseproof.grids import Grid, Method, files
 from noiseproof.planning.trials import trial_data
 from noiseproof.report import write_report
-from noiseproof.results import TEXT_FORMATS, gather, read_records, table_of
+from noiseproof.results import TEXT_FORMATS, gather, read_records, table_of, write_records
 from noiseproof.training import Config, engine, resolve, train
-from noiseproof.training.config import MOST_FILE_BYTES, with_changes
+from noiseproof.training.config import MOST_FILE_BYTES, NOT_PART_OF_THE_RESULT, with_changes
 from noiseproof.training.data import give_labels, load_data
 from noiseproof.training.interruption import Interrupted
 from noiseproof.training.run_names import MAX_ID_BYTES, checked_run_id
@@ -171,6 +172,82 @@ def test_contents_of_the_file_belong_to_the_run(tmp_path, noisy, monkeypatch):
     assert with_changes(before, noise="clean").inputs is None
     assert with_changes(resolve("digits"), noise=before.noise).inputs == before.inputs
     assert Config(**json.loads(json.dumps(before.as_data()))).hash == before.hash
+
+
+def test_one_file_is_one_run_however_its_path_is_written(tmp_path, noisy, monkeypatch):
+    config = config_of()
+    train(config, folder=tmp_path / "runs", quiet=True)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    os.makedirs("elsewhere/labels")
+    ways = ["./labels/noisy.npz", "labels/../labels/noisy.npz", f"{tmp_path}/labels/noisy.npz"]
+    for way in (*ways, "~/labels/noisy.npz"):
+        assert (config_of(way).hash, config_of(way).run_id) == (config.hash, config.run_id), way
+    monkeypatch.chdir("elsewhere")
+    said = ["train", "digits", "--noise", "file:../labels/noisy.npz", "--loss", "ce", "--epochs", "1", "-q"]
+    again = CliRunner().invoke(app, [*said, "--folder", "../runs"])
+    assert "was trained before" in again.output
+    noisy.save("labels/noisy.npz")  # the same labels in another folder
+    assert config_of().hash == config.hash
+    noise.symmetric(TRUE, 0.4, 10, seed=6).save("labels/noisy.npz")
+    assert config_of().hash != config.hash  # others under the same path
+    noisy.save("other.npz")
+    assert config_of("other.npz").hash != config.hash  # tables call it by another name
+
+
+@pytest.mark.parametrize("another_lies_there", [False, True])
+def test_a_stopped_run_goes_on_from_another_folder(tmp_path, noisy, monkeypatch, another_lies_there):
+    config = config_of(epochs=2)
+    with monkeypatch.context() as patch:
+        patch.setattr(engine, "Interruption", lambda: StopAfter(4))
+        with pytest.raises(Interrupted):
+            train(config, folder=tmp_path / "runs", quiet=True)
+    os.makedirs("elsewhere/labels")
+    monkeypatch.chdir("elsewhere")
+    if another_lies_there:
+        noise.symmetric(TRUE, 0.4, 10, seed=6).save("labels/noisy.npz")
+    said = ["train", "--resume", config.run_id, "--folder", "../runs", "-q"]
+    resumed = CliRunner().invoke(app, said)
+    assert resumed.exit_code == 0, resumed.output
+    with Store(tmp_path / "runs") as store:
+        (record,) = store.runs()
+        assert (record.id, record.status, record.progress.epochs) == (config.run_id, "finished", 2)
+        assert record.environment["noise_file"] == str(tmp_path / "labels" / "noisy.npz")
+        write_records(tmp_path / "all.jsonl", [store.get(record.id)], labels={})
+    assert (
+        str(tmp_path) not in (tmp_path / "all.jsonl").read_text()
+    )  # whose folder it is, is nobody's business
+
+
+def test_a_stopped_run_does_not_take_another_file_for_its_own(tmp_path, noisy, monkeypatch):
+    config = config_of(epochs=2)
+    with monkeypatch.context() as patch:
+        patch.setattr(engine, "Interruption", lambda: StopAfter(4))
+        with pytest.raises(Interrupted):
+            train(config, folder=tmp_path / "runs", quiet=True)
+    noise.symmetric(TRUE, 0.4, 10, seed=6).save("labels/noisy.npz")
+    os.mkdir("elsewhere")
+    monkeypatch.chdir("elsewhere")
+    said = ["train", "--resume", config.run_id, "--folder", "../runs", "-q"]
+    resumed = CliRunner().invoke(app, said)
+    assert resumed.exit_code == 2
+    assert f"{tmp_path}/labels/noisy.npz has changed since this run was begun" in resumed.output
+
+
+def test_runs_from_before_files_were_known_by_contents_load_and_go_on(tmp_path, noisy, monkeypatch):
+    now = config_of(epochs=2)
+    data = now.as_data() | {"inputs": now.inputs.removeprefix("noise=")}
+    before = Config(**data)
+    decisive = {key: value for key, value in data.items() if key not in NOT_PART_OF_THE_RESULT}
+    assert before.hash == hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:16]
+    with monkeypatch.context() as patch:
+        patch.setattr(engine, "Interruption", lambda: StopAfter(4))
+        with pytest.raises(Interrupted):
+            train(before, folder=tmp_path / "runs", quiet=True)
+    resumed = CliRunner().invoke(app, ["train", "--resume", before.run_id, "--folder", "runs", "-q"])
+    assert resumed.exit_code == 0, resumed.output
+    noise.symmetric(TRUE, 0.4, 10, seed=6).save("labels/noisy.npz")
+    with pytest.raises(ValueError, match="has changed since this run was begun"):
+        train(with_changes(before, seed=2), folder=tmp_path / "runs", quiet=True)
 
 
 def test_a_stopped_run_goes_on_with_the_same_file_only(tmp_path, noisy, monkeypatch):

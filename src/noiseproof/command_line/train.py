@@ -242,6 +242,7 @@ def _new_config(
 def _config_of(run: str, folder: Path, said: dict[str, Any]) -> "Config":
     from noiseproof.training import Config
     from noiseproof.training.config import NOT_PART_OF_THE_RESULT
+    from noiseproof.training.noise_files import found_again
     from noiseproof.training.store import Store
 
     not_allowed = sorted(set(said) - set(NOT_PART_OF_THE_RESULT))
@@ -251,7 +252,8 @@ def _config_of(run: str, folder: Path, said: dict[str, Any]) -> "Config":
             f"change, got {', '.join(not_allowed)}"
         )
     with Store(folder) as store:
-        return Config(**(store.get(run).config | said))
+        record = store.get(run)
+    return found_again(Config(**(record.config | said)), record.environment)
 
 
 def _parameter(text: str) -> tuple[str, Any]:

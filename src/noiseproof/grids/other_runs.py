@@ -10,7 +10,9 @@ from typing import Any
 
 from noiseproof.grids.checks import OF_THE_GRID
 from noiseproof.grids.grid import Cell, Grid, merged
+from noiseproof.noise import short_name
 from noiseproof.training.config import NOT_PART_OF_THE_RESULT
+from noiseproof.training.run_names import shown_noise
 from noiseproof.training.run_record import RunRecord
 from noiseproof.training.store import Store
 
@@ -38,18 +40,18 @@ def other_runs(grid: Grid, folder: Path) -> OtherRuns:
     by_place: dict[tuple[str, str], list[Cell]] = {}
     cells = grid.cells()
     for cell in cells:
-        by_place.setdefault((cell.config.loss, cell.config.noise), []).append(cell)
+        by_place.setdefault((cell.config.loss, short_name(cell.config.noise)), []).append(cell)
     own = {cell.config.hash for cell in cells}
     with Store(folder) as store:
         runs = [
             run
             for run in store.runs(status="finished", dataset=grid.dataset)
-            if (run.config.get("loss"), run.config.get("noise")) in by_place and run.config_hash not in own
+            if _place(run) in by_place and run.config_hash not in own
         ]
     hashes = {run.config_hash for run in runs}
     said: Counter[str] = Counter()
     for run in runs:
-        near = by_place[run.config["loss"], run.config["noise"]]
+        near = by_place[_place(run)]
         said.update({json.dumps(each) for cell in near if (each := _settings_between(cell, run))})
     best = OtherRuns(len(runs), {}, 0)
     for text, _ in said.most_common(MOST_TRIED):
@@ -63,12 +65,20 @@ def other_runs(grid: Grid, folder: Path) -> OtherRuns:
     return best
 
 
+def _place(run: RunRecord) -> tuple[str, str]:
+    return str(run.config.get("loss")), str(shown_noise(run.config.get("noise")))
+
+
 def _settings_between(cell: Cell, run: RunRecord) -> dict[str, Any]:
     """Settings that turn a cell's config into a run's; empty where none can."""
     settings: dict[str, Any] = {}
     for name, own in cell.config.as_data().items():
         value = run.config.get(name)
         if name in NOT_PART_OF_THE_RESULT or value == own:
+            continue
+        if name == "noise" and shown_noise(value) == short_name(
+            own
+        ):  # a file, its path written in another way
             continue
         # Another seed, or something that only a grid without it leaves out.
         if name in OF_THE_GRID or value is None:

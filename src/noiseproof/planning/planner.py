@@ -60,8 +60,9 @@ class Plan:
         """The config of a run of this plan."""
         from noiseproof.training.config import Config, inputs_of
 
-        name = self.facts.name
-        return Config(dataset=name, **self.values, inputs=inputs_of(name, self.values.get("weights")))
+        name, values = self.facts.name, self.values
+        inputs = inputs_of(name, values.get("weights"), str(values.get("noise", "clean")))
+        return Config(dataset=name, **values, inputs=inputs)
 
     def as_toml(self) -> str:
         """The plan as a recipe for ``noiseproof train DATA --recipe FILE``, with reasons as comments."""

@@ -16,6 +16,7 @@ from noiseproof.training.environment import describe
 from noiseproof.training.examples import FILE_NAME, choose_examples
 from noiseproof.training.gpu_memory import forget_frames
 from noiseproof.training.label_noise import shortfall_of
+from noiseproof.training.noise_files import place_of
 from noiseproof.training.outcome import result_of
 from noiseproof.training.own_code import FIELD, own_code_of
 from noiseproof.training.predict import checksum_of, fit_as_data
@@ -59,7 +60,7 @@ class Books:
         }
         if self.writes:
             config = run.config.as_data()
-            environment = describe(run.device)
+            environment = describe(run.device) | place_of(run.config.noise)
             if own_code := own_code_of(run.config):
                 environment[FIELD] = own_code
             if run.weights_report is not None:

@@ -38,6 +38,10 @@ MOST_FILE_BYTES = 24
 OF_THE_LOSS = ("loss_parameters", "l1", "weight_decay")
 """What a recipe that names a loss says for that loss only."""
 
+NOISE_DIGEST = "noise="
+"""Marks the digest of a file with noise among the inputs. Such a file is known by its name and contents, however
+its path is written; configs from before the mark are known by the path, and keep their hashes."""
+
 NOT_PART_OF_THE_RESULT = ("device", "compile", "workers", "evaluate_every")
 """Fields that say how to compute, not what: they are stored with a run but not hashed."""
 
@@ -191,6 +195,8 @@ class Config:
     def hash(self) -> str:
         """Hash of all that decides the result: two runs with the same hash are the same experiment."""
         decisive = {k: v for k, v in self.as_data().items() if k not in NOT_PART_OF_THE_RESULT}
+        if NOISE_DIGEST in (self.inputs or ""):
+            decisive["noise"] = short_name(self.noise)
         return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:16]
 
     @property
@@ -323,10 +329,10 @@ def resolve(dataset: str, *, recipe: str | None = None, **given: Any) -> Config:
 def inputs_of(dataset: str, weights: str | None, noise: str = "clean") -> str | None:
     """Digest of the user's own data, weights and noise as they are now; ``None`` where a config names none."""
     digests = [identity_of(dataset)]
-    for path in (weights, noise_file(noise)):
+    for path, mark in ((weights, ""), (noise_file(noise), NOISE_DIGEST)):
         if path is not None and os.path.isfile(path):
             with suppress(OSError):  # whoever reads them says what is wrong
-                digests.append(identity_of_file(Path(path)))
+                digests.append(mark + identity_of_file(Path(path)))
     return "-".join(each for each in digests if each) or None
 
 

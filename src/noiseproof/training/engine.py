@@ -22,7 +22,7 @@ from noiseproof.training.data import TrainingData, load_data, remark_on_classes
 from noiseproof.training.environment import choose_device
 from noiseproof.training.gpu_memory import free_up, is_out_of_memory
 from noiseproof.training.interruption import Interrupted, Interruption
-from noiseproof.training.noise_files import require_file
+from noiseproof.training.noise_files import require_file, unmarked
 from noiseproof.training.own_code import own_code_of, warn_of_other_code
 from noiseproof.training.processes import train_in_processes
 from noiseproof.training.run import EpochEnd, NotFiniteError, Run
@@ -140,7 +140,7 @@ def _check_inputs(configs: Sequence[Config]) -> None:
     for config in configs:
         require_file(config)
         now = inputs_of(config.dataset, config.weights, config.noise)
-        if config.inputs is not None and config.inputs != now:
+        if config.inputs not in (None, now, unmarked(now)):
             own = config.dataset if ":" in config.dataset else None  # sets of the package do not change
             files = " or ".join(each for each in (own, config.weights, noise_file(config.noise)) if each)
             raise ValueError(

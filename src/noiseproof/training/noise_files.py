@@ -7,9 +7,11 @@ in the order of ``datasets.load(NAME, "train")``, and the part takes its labels 
 
 import os
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +20,11 @@ from noiseproof.datasets import LabeledData
 from noiseproof.datasets.folders import VOID
 from noiseproof.datasets.identity import identity_of_file
 from noiseproof.noise import NoisyLabels, NoisyMasks
-from noiseproof.training.config import Config, noise_file
+from noiseproof.noise.names import FILE
+from noiseproof.training.config import NOISE_DIGEST, Config, inputs_of, noise_file
+
+PLACE = "noise_file"
+"""Where the path stands in the environment of a record; results files leave it out."""
 
 
 def is_in_a_file(name: str) -> bool:
@@ -30,6 +36,29 @@ def file_name(name: str) -> dict[str, str]:
     """What a record says of the file, if there is one: its name, not whose folder it is in."""
     path = noise_file(name)
     return {} if path is None else {"file": os.path.basename(path)}
+
+
+def place_of(name: str) -> dict[str, str]:
+    """Where the file lies, if there is one: for the runs folder alone, where a run may go on from any folder."""
+    path = noise_file(name)
+    return {} if path is None else {PLACE: os.path.abspath(path)}
+
+
+def found_again(config: Config, environment: Mapping[str, Any]) -> Config:
+    """A recorded config with its file where it lay, if its path does not lead there from here; the same run."""
+    place, digests = environment.get(PLACE), (config.inputs or "").split("-")
+    if NOISE_DIGEST not in (config.inputs or "") or inputs_of("", None, config.noise) in digests:
+        return config
+    return replace(config, noise=FILE + place) if isinstance(place, str) and os.path.isfile(place) else config
+
+
+def unmarked(inputs: str | None) -> str | None:
+    """Digests as they stood in configs before that of noise was marked as one.
+
+    >>> unmarked("d0c5-noise=81f3"), unmarked(None)
+    ('d0c5-81f3', None)
+    """
+    return None if inputs is None else inputs.replace(NOISE_DIGEST, "")
 
 
 def require_file(config: Config) -> None:
@@ -104,7 +133,8 @@ def _of(config: Config, train: LabeledData) -> Iterator[None]:
     path = noise_file(config.noise)
     assert path is not None
     # Whoever began the run has looked as well, but the file was read only now.
-    if config.inputs is not None and identity_of_file(Path(path)) not in config.inputs.split("-"):
+    digests = unmarked(config.inputs)
+    if digests is not None and identity_of_file(Path(path)) not in digests.split("-"):
         raise ValueError(
             f"noise: {path} has changed since this run was begun. Put it back, or give the command again: it "
             "begins a new run"
