@@ -20,6 +20,36 @@ from noiseproof.command_line.failures import fail
 COMMANDS = (["losses"], ["models"], ["data", "list"], ["bench", "cifar10-table", "--dry-run"])
 
 
+FROM_WHAT_IS_NOT_THERE = {
+    "bench": "leave --from out, or say --records, which writes the file where there is none",
+    "table": "noiseproof bench digits-table --records FILE writes one, and without --from the runs folder is read",
+    "report": "noiseproof bench digits-table --records FILE writes one, and without --from the runs folder is read",
+}
+
+
+@pytest.mark.parametrize("command", FROM_WHAT_IS_NOT_THERE)
+def test_a_results_file_that_is_not_there(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def told(file):
+        ended = CliRunner().invoke(app, [command, "digits-table", "--from", file])
+        assert ended.exit_code == 2
+        return " ".join(ended.stderr.split())
+
+    expected = "Error: --from: expected a results file, found"
+    advice = FROM_WHAT_IS_NOT_THERE[command]
+    assert told("missing.jsonl") == f"{expected} nothing at missing.jsonl; {advice}"
+    assert told("no/missing.jsonl") == f"{expected} nothing at no/missing.jsonl; {advice}"
+    os.mkdir("results")
+    assert told("results") == f"{expected} a folder at results; {advice}"
+    for name in ("digits-table.jsonl", "other.jsonl"):
+        (tmp_path / "results" / name).touch()
+    nearest = "did you mean results/digits-table.jsonl?"
+    assert told("results/digit-table.jsonl") == f"{expected} nothing at results/digit-table.jsonl; {nearest}"
+    os.remove("results/other.jsonl")
+    assert told("results") == f"{expected} a folder at results; {nearest}"
+
+
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such pipes")
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_a_reader_that_has_seen_enough_is_no_error(words):

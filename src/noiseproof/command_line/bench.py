@@ -18,6 +18,7 @@ from noiseproof.command_line.options import (
     read_part,
     read_selection,
     read_setting,
+    require_results_files,
 )
 
 if TYPE_CHECKING:
@@ -146,6 +147,9 @@ class _Options:
         self.pack, self.processes, self.retry_failed = pack, processes, retry_failed
         self.budget = None if budget is None else parse_duration(budget)
         self.ray, self.records, self.from_files, self.quiet = ray, records, from_files, quiet
+        require_results_files(
+            from_files, "leave --from out, or say --records, which writes the file where there is none"
+        )
 
     @property
     def results_files(self) -> list[Path]:

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Options that several commands share, and how the texts that they are given are read."""
 
+import difflib
 import re
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -93,6 +95,29 @@ def read_selection(
         None if noises is None else read_items(noises, "--noise"),
         None if seeds is None else read_seeds(seeds),
     )
+
+
+def require_results_files(files: Sequence[Path], advice: str) -> None:
+    """Say which file of ``--from`` is not there, and the nearest that is.
+
+    Args:
+        files: as the user named them.
+        advice: what to do where there is no nearest.
+
+    Raises:
+        ValueError: one is missing, or is a folder.
+    """
+    for file in files:
+        if file.is_dir():
+            found, folder = "a folder", file
+        elif file.exists():
+            continue
+        else:
+            found, folder = "nothing", file.parent
+        there = sorted(each.name for each in folder.glob("*.jsonl")) if folder.is_dir() else []
+        near = difflib.get_close_matches(file.name, there, n=1) or there[:1] * (len(there) == 1)
+        hint = f"did you mean {folder / near[0]}?" if near else advice
+        raise ValueError(f"--from: expected a results file, found {found} at {file}; {hint}")
 
 
 def read_part(text: str) -> tuple[int, int]:

@@ -22,6 +22,7 @@ from noiseproof.command_line.options import (
     RunsFolder,
     read_selection,
     read_setting,
+    require_results_files,
 )
 from noiseproof.command_line.terminal import open_console, printable
 
@@ -123,6 +124,8 @@ def gather_runs(
     said = dict(read_setting(text) for text in settings or ())
     said |= {} if precision is None else {"precision": precision}
     loaded = load(grid).narrowed(*read_selection(*selection), settings=said)
+    write_one = shlex.join(["noiseproof", "bench", grid, "--records", "FILE"])
+    require_results_files(files or (), f"{write_one} writes one, and without --from the runs folder is read")
     if not files and folder is None:
         folder = default_folder()
     gathered = _only_selected(gather(loaded, folder=folder, files=files or ()), selection)
