@@ -75,6 +75,7 @@ SLICES = (
     Slice("regularisers-apl", "regularisers-apl", others=("cifar10-table",)),
     Slice("alpha-beta", "alpha-beta-grid", others=("overfitting-curves",)),
     Slice("beyond-1", "cifar10-beyond", seeds="1"),
+    Slice("alternatives", "cifar10-alternatives", seeds="1", others=("cifar10-table",)),
     Slice(
         "cifar100-more",
         "cifar100-table",
@@ -82,6 +83,7 @@ SLICES = (
         "clean,sym-0.4,sym-0.6,sym-0.8,asym-0.4,real",
         "1",
     ),
+    Slice("cifar100-jal", "cifar100-beyond", "JAL-CE", "clean,sym-0.4,sym-0.6,sym-0.8,asym-0.4,real", "1"),
     Slice("cifar10-all", "cifar10-table"),
     Slice("isic-all", "isic-table"),
 )

@@ -36,6 +36,8 @@ RUNS = {
     "gradients": 2,
     "alpha-beta-grid": 25,
     "cifar10-beyond": 4 * 10 * 3,
+    "cifar100-beyond": 4 * 10 * 3,
+    "cifar10-alternatives": 6 * 10 * 3,
     "cifar10-precision": 6 * 2 * 3,
     "digits-table": 12 * 6 * 3,
     "fashion-table": 8 * 3 * 2,
@@ -129,6 +131,8 @@ def config_of(name, label, noise=None):
         ("alpha-beta-grid", "α=0.1 β=10", {"alpha": 0.1, "beta": 10}, 0, 1e-4),
         ("marginals", "ANL-CE*", {"alpha": 5, "beta": 5, "entropy_weight": 2}, 5e-5, 0),
         ("cifar10-beyond", "JAL-CE", {"alpha": 1, "beta": 1, "a": 30}, 5e-5, 0),
+        ("cifar100-beyond", "JAL-CE", {"alpha": 5, "beta": 1, "a": 20}, 5e-6, 0),
+        ("cifar10-alternatives", "ANL-FL (true gradient)", {"alpha": 5, "detach_modulator": False}, 5e-5, 0),
     ],
 )
 def test_numbers_are_the_specified_ones(name, label, parameters, l1, weight_decay):
@@ -172,9 +176,8 @@ def test_ranges_are_whole():
 
 
 def test_noises_are_the_papers():
-    assert (
-        load("cifar10-table").noises == load("cifar100-table").noises == load("cifar10-beyond").noises == TEN
-    )
+    for name in ("cifar10-table", "cifar100-table", "cifar10-beyond", "cifar100-beyond"):
+        assert load(name).noises == TEN
     assert load("overfitting-curves").noises == ("sym-0.8",)
     assert load("overfitting-curves-cifar100").noises == ("sym-0.6",)
     assert load("marginals").noises == ("asym-0.4",)
@@ -187,6 +190,14 @@ def test_losses_beyond_the_paper_follow_their_authors_by_noise():
     assert config_of("cifar10-beyond", "LogitClip", "real").loss_parameters["bound"] == 2.5
     softmax = config_of("cifar10-beyond", "ε-softmax CE+MAE", "dep-0.4").loss_parameters
     assert (softmax["alpha"], softmax["beta"], softmax["m"]) == (0.045, 10, 1e5)
+
+
+def test_alternatives_stand_beside_the_tables_own_runs():
+    table = {cell.config.hash for cell in load("cifar10-table").cells()}
+    shared = [cell for cell in load("cifar10-alternatives").cells() if cell.config.hash in table]
+    assert {(cell.method.label, cell.noise) for cell in shared} == set(
+        product(("CE", "FL", "ANL-CE", "ANL-FL"), ("sym-0.4", "sym-0.8", "asym-0.4", "dep-0.4"))
+    )
 
 
 def test_reading_a_grid_needs_no_data(tmp_path, monkeypatch):

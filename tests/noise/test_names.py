@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noiseproof.noise import NoiseName, parse_name, short_name
+from noiseproof.noise.names import GENERATORS_OF_KIND
 
 
 @pytest.mark.parametrize(
@@ -22,6 +23,10 @@ from noiseproof.noise import NoiseName, parse_name, short_name
         (" file: noisy.csv ", NoiseName("file", path="noisy.csv")),
         ("sym-.2", NoiseName("sym", 0.2)),
         ("sym-1", NoiseName("sym", 1.0)),
+        ("sym-0.4-bernoulli", NoiseName("sym", 0.4, generator="bernoulli")),
+        ("sym-0.4-redraw-over-all-classes", NoiseName("sym", 0.4, generator="redraw-over-all-classes")),
+        ("asym-0.4-exact-fast", NoiseName("asym", 0.4, generator="exact-fast")),
+        ("dep-0.4-shared-projection", NoiseName("dep", 0.4, generator="shared-projection")),
     ],
 )
 def test_names(name, expected):
@@ -37,6 +42,21 @@ def test_there_and_back(kind, thousandths):
 
 
 @pytest.mark.parametrize(
+    ("kind", "generator"), [(kind, each) for kind, known in GENERATORS_OF_KIND.items() for each in known]
+)
+def test_every_generator_has_a_name_and_the_published_one_the_short_one(kind, generator):
+    name = NoiseName(kind, 0.4, generator=generator)
+    is_published = generator == GENERATORS_OF_KIND[kind][0]
+    assert str(name) == (f"{kind}-0.4" if is_published else f"{kind}-0.4-{generator}")
+    assert parse_name(f"{kind}-0.4-{generator}") == parse_name(str(name)) == name
+
+
+def test_kinds_with_one_generator_refuse_a_name_for_it():
+    with pytest.raises(ValueError, match="open noise has one generator only, got 'bernoulli'"):
+        NoiseName("open", 0.4, generator="bernoulli")
+
+
+@pytest.mark.parametrize(
     ("name", "message"),
     [
         ("asim-0.4", "Did you mean 'asym-0.4'"),
@@ -46,7 +66,10 @@ def test_there_and_back(kind, thousandths):
         ("", "got ''"),
         ("sym", "must have the form sym-RATE, numbers in .*, got 'sym'"),
         ("sym-a", "must have the form sym-RATE"),
-        ("sym-0.8-0.1", "must have the form sym-RATE"),
+        ("sym-0.8-0.1", "generator must be one of 'exact', .* got '0.1'"),
+        ("sym-0.8-bernouli", "generator must be one of .*did you mean 'bernoulli'"),
+        ("dep-0.4-bernoulli", "generator must be one of 'pdn'"),
+        ("open-0.4-bernoulli", "must have the form open-RATE"),
         ("sym--0.8", "must have the form sym-RATE"),
         ("sym-nan", "must have the form sym-RATE"),
         ("clean-0.1", "must have the form clean"),

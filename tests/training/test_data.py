@@ -30,6 +30,11 @@ def test_noise_is_what_the_noise_room_draws_with_that_seed(seed):
         "sym-0.4": noise.symmetric(train.labels, 0.4, 10, seed),
         "asym-0.3": noise.asymmetric(train.labels, 0.3, "mnist-like", seed),
         "dep-0.4": noise.instance_dependent(train.images, train.labels, 0.4, 10, 0),
+        "sym-0.4-bernoulli": noise.symmetric(train.labels, 0.4, 10, seed, "bernoulli"),
+        "asym-0.3-bernoulli": noise.asymmetric(train.labels, 0.3, "mnist-like", seed, generator="bernoulli"),
+        "dep-0.4-fixed-count": noise.instance_dependent(
+            train.images, train.labels, 0.4, 10, 0, "fixed-count"
+        ),
     }
     for name, expected in drawn.items():
         config = resolve("digits", noise=name, seed=seed)

@@ -53,8 +53,9 @@ def train(
     noise: Annotated[
         str | None,
         typer.Option(
-            help="Wrong labels to make: clean, sym-RATE, asym-RATE, dep-RATE, real; of masks masks-SHARE-STRENGTH; "
-            "or to read: file:PATH, which noiseproof noise saves."
+            help="Wrong labels to make: clean, sym-RATE, asym-RATE, dep-RATE, real; not drawn as published: "
+            "sym-RATE-bernoulli; of masks masks-SHARE-STRENGTH; or to read: file:PATH, which noiseproof noise "
+            "saves."
         ),
     ] = None,
     seed: Annotated[

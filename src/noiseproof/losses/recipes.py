@@ -75,12 +75,12 @@ class Recipe:
 
 
 def parse_noise(noise: str) -> tuple[str, float]:
-    """Read the short name of a noise.
+    """Read the short name of a noise; how it is drawn makes no difference.
 
-    >>> parse_noise("sym-0.8"), parse_noise("clean")
-    (('sym', 0.8), ('clean', 0.0))
+    >>> parse_noise("sym-0.8"), parse_noise("clean"), parse_noise("sym-0.8-bernoulli")
+    (('sym', 0.8), ('clean', 0.0), ('sym', 0.8))
     """
-    kind, _, rate = noise.partition("-")
+    kind, rate, *_ = (*noise.split("-"), "")
     if kind not in NOISE_KINDS:
         raise ValueError(checks.unknown("noise", noise, NOISE_KINDS))
     try:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The short names of noise that tables, files and commands use: ``sym-0.8``, ``asym-0.4``, ``real``, …
 
-Noise that lies in a file is named by its path, ``file:PATH``; :func:`short_name` is what tables call it.
+A generator other than the published one is named after the rate: ``sym-0.8-bernoulli``. Noise that lies in a file
+is named by its path, ``file:PATH``; :func:`short_name` is what tables call it.
 """
 
 import difflib
@@ -12,6 +13,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from noiseproof.noise.checks import checked_choice, checked_rate
+from noiseproof.noise.drawing import TRANSITION_GENERATORS
+from noiseproof.noise.instance_dependent import GENERATORS as INSTANCE_DEPENDENT_GENERATORS
+from noiseproof.noise.symmetric import GENERATORS as SYMMETRIC_GENERATORS
 
 _NUMBERS: dict[str, tuple[str, ...]] = {
     "clean": (),
@@ -25,6 +29,15 @@ _NUMBERS: dict[str, tuple[str, ...]] = {
 }
 NUMBERS_OF_KIND: Mapping[str, tuple[str, ...]] = MappingProxyType(_NUMBERS)
 """Each kind of noise with the numbers that follow it in a name."""
+
+GENERATORS_OF_KIND: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "sym": SYMMETRIC_GENERATORS,
+        "asym": TRANSITION_GENERATORS,
+        "dep": tuple(INSTANCE_DEPENDENT_GENERATORS),
+    }
+)
+"""Generators of each kind that has several; the first is the published one, which names leave out."""
 
 FILE = "file:"
 """How the name of noise in a file begins; its path follows."""
@@ -55,10 +68,13 @@ class NoiseName:
         rate: The rate, or for masks the share of corrupted ones; None for ``clean``, ``real`` and ``file``.
         strength: For masks, how strongly; else None.
         path: Of the file that the noise lies in; else None.
+        generator: How it is drawn, where not as published; see :data:`GENERATORS_OF_KIND`.
 
     Examples:
         >>> parse_name("sym-0.8")
-        NoiseName(kind='sym', rate=0.8, strength=None, path=None)
+        NoiseName(kind='sym', rate=0.8, strength=None, path=None, generator=None)
+        >>> parse_name("sym-0.8-bernoulli").generator
+        'bernoulli'
         >>> str(parse_name("masks-0.70-0.5"))
         'masks-0.7-0.5'
         >>> parse_name("file:labels/noisy.npz").path
@@ -69,6 +85,7 @@ class NoiseName:
     rate: float | None = None
     strength: float | None = None
     path: str | None = None
+    generator: str | None = None
 
     def __post_init__(self) -> None:
         wanted = NUMBERS_OF_KIND[checked_choice(self.kind, NUMBERS_OF_KIND, "kind")]
@@ -81,12 +98,19 @@ class NoiseName:
                 raise ValueError(f"{self.kind} noise must have {numbers}, got {name}={value}")
             if value is not None:
                 object.__setattr__(self, name, checked_rate(value, wanted[position]))
+        if self.generator is not None:
+            known = GENERATORS_OF_KIND.get(self.kind, ())
+            if not known:
+                raise ValueError(f"{self.kind} noise has one generator only, got {self.generator!r}")
+            if checked_choice(self.generator, known, "generator") == known[0]:
+                object.__setattr__(self, "generator", None)
 
     def __str__(self) -> str:
         if self.path is not None:
             return FILE + self.path
         numbers = [value for value in (self.rate, self.strength) if value is not None]
-        return "-".join([self.kind, *(f"{value:g}" for value in numbers)])
+        drawn = [] if self.generator is None else [self.generator]
+        return "-".join([self.kind, *(f"{value:g}" for value in numbers), *drawn])
 
 
 def parse_name(name: str) -> NoiseName:
@@ -118,10 +142,13 @@ def parse_name(name: str) -> NoiseName:
     wanted = NUMBERS_OF_KIND[kind]
     if kind == "file":
         raise ValueError(f"noise must have the form {_form(kind)}, got {name!r}")
+    generator = None
+    if kind in GENERATORS_OF_KIND and len(numbers) > len(wanted):
+        numbers, generator = numbers[: len(wanted)], "-".join(numbers[len(wanted) :])
     if len(numbers) != len(wanted) or not all(re.fullmatch(r"\d+(\.\d+)?|\.\d+", text) for text in numbers):
         raise ValueError(f"noise must have the form {_form(kind)}, numbers in [0, 1], got {name!r}")
     rate, strength, *_ = (*(float(text) for text in numbers), None, None)
-    return NoiseName(kind, rate, strength)
+    return NoiseName(kind, rate, strength, generator=generator)
 
 
 def short_name(noise: str) -> str:

@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from noiseproof import datasets, noise
 from noiseproof.datasets import LabeledData
-from noiseproof.noise import NoisyLabels
+from noiseproof.noise import NoiseName, NoisyLabels
+from noiseproof.noise.names import GENERATORS_OF_KIND
 from noiseproof.training.config import Config
 from noiseproof.training.noise_files import saved_labels
 
@@ -30,16 +31,18 @@ def draw_noise(config: Config, train: LabeledData) -> NoisyLabels | None:
     if name.path is not None:
         return saved_labels(config, train)
     assert name.rate is not None
+    generator = name.generator or GENERATORS_OF_KIND.get(name.kind, ("",))[0]
     if name.kind == "sym":
-        return noise.symmetric(labels, name.rate, classes, seed)
+        return noise.symmetric(labels, name.rate, classes, seed, generator)
     if name.kind == "asym":
-        return noise.asymmetric(labels, name.rate, _flips(config.dataset, classes), seed)
+        flips = _flips(config.dataset, classes)
+        return noise.asymmetric(labels, name.rate, flips, seed, generator=generator)
     if name.kind == "dep":
         if train.images is None:
             raise ValueError(
                 "noise: instance-dependent noise needs images in memory; this data set has files"
             )
-        return noise.instance_dependent(train.images, labels, name.rate, classes, seed)
+        return noise.instance_dependent(train.images, labels, name.rate, classes, seed, generator)
     found = noise.draw_own(name, train, seed)
     if found is None:
         raise ValueError(f"noise: {config.noise!r} does not apply to classification")
@@ -51,8 +54,7 @@ def shortfall_of(name: str, realised: float) -> str | None:
 
     >>> print(shortfall_of("sym-0.4", 0.1))
     sym-0.4 made 10.0% of the labels wrong: counts for each pair of classes are rounded down, and the classes are
-    small; noiseproof noise … --generator bernoulli --out FILE.npz draws each label by itself, for
-    --noise file:FILE.npz
+    small; --noise sym-0.4-bernoulli draws each label by itself
     >>> shortfall_of("sym-0.4", 0.39)
     """
     asked = noise.parse_name(name)
@@ -60,8 +62,8 @@ def shortfall_of(name: str, realised: float) -> str | None:
         return None
     return (
         f"{name} made {realised:.1%} of the labels wrong: counts for each pair of classes are rounded down, and "
-        "the classes are small; noiseproof noise … --generator bernoulli --out FILE.npz draws each label by "
-        "itself, for --noise file:FILE.npz"
+        f"the classes are small; --noise {NoiseName('sym', asked.rate, generator='bernoulli')} draws each label by "
+        "itself"
     )
 
 
