@@ -136,11 +136,11 @@ def _expected(
     if not timed:
         for stem in names():  # of grids only: other records may be of another engine
             same = [result for result in records.get(stem, ()) if result.dataset == grid.dataset]
-            alike = [result for result in same if result.config.get("precision") in precisions]
-            timed = [result for result in alike if result.seconds]
-            if timed:
-                source = f"by the pace of `{stem}.jsonl`"
-                break
+            alike = [
+                result for result in same if result.config.get("precision") in precisions and result.seconds
+            ]
+            if len(alike) > len(timed):
+                timed, source = alike, f"by the pace of `{stem}.jsonl`"
     if not timed:
         return "–", "not measured yet"
     machines = ", ".join(dict.fromkeys(markdown_text(_hardware(result)) for result in timed))
