@@ -94,9 +94,9 @@ def results_file(results: Path, grid: str) -> Path:
     return results / f"{Path(grid).stem}.jsonl"
 
 
-def recorded(results: Path, piece: Slice) -> set[str]:
-    """Hashes of a slice's runs that are recorded."""
-    files = [results_file(results, grid) for grid in (piece.grid, *piece.others)]
+def recorded(results: Path, piece: Slice, grids: Sequence[str] | None = None) -> set[str]:
+    """Hashes of a slice's runs that are recorded: in files of these grids, or else of its own and the others'."""
+    files = [results_file(results, grid) for grid in grids or (piece.grid, *piece.others)]
     lines = [line for file in files if file.exists() for line in read_records(file)]
     return {line.config_hash for line in lines} & piece.hashes()
 
@@ -122,12 +122,13 @@ def train(pieces: Sequence[Slice], results: Path, folder: Path, budget: float | 
     """Train slices in turn until all are whole or the time is used up."""
     deadline = None if budget is None else time.monotonic() + budget
     for piece in pieces:
-        missing = piece.hashes() - recorded(results, piece)
-        if not missing:
+        if piece.hashes() <= recorded(results, piece, [piece.grid]):
             finish(piece, results)
             continue
+        missing = piece.hashes() - recorded(results, piece)
         try:
-            require_data(load(piece.grid).dataset)
+            if missing:  # else they stand in another grid's file, and only have to be written down
+                require_data(load(piece.grid).dataset)
         except DataError as error:
             print(f"{piece.name}: passed over, {str(error).splitlines()[0]}")
             continue

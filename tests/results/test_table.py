@@ -147,6 +147,25 @@ def test_other_seeds_of_a_part_of_a_grid_have_no_other_config(tmp_path):
     assert (part.other_config, part.left_out, part.missing, len(part.results)) == (0, 0, 0, 4)
 
 
+def test_runs_that_the_grid_does_not_have_can_be_left_out(tmp_path):
+    grid = grid_of(seeds=(1,))
+    own = result_of(grid.cells()[0], 70.0)
+    others = [
+        replace(own, config_hash="1" * 16, method="mine", loss="mae"),
+        replace(own, config_hash="2" * 16, noise="asym-0.1"),
+        replace(own, config_hash="3" * 16, seed=7),
+    ]
+    file = tmp_path / "file.jsonl"
+    write_results(file, [own, *others])
+    gathered = gather(grid, files=[file])
+    assert len(gathered.results) == 4
+    assert gathered.only_of_the_grid(methods=True, noises=True, seeds=True).results == gathered.results[:1]
+    by_seed = gathered.only_of_the_grid(seeds=True).results
+    assert [(each.method, each.noise) for each in by_seed] == [
+        (each.method, each.noise) for each in gathered.results if each.seed == 1
+    ]
+
+
 def hostile_table():
     grid = grid_of(
         methods=(Method(EVIL.replace(",", ""), "ce"), Method("50%_of <b> | *x* $a$ \\input{x} δ", "anl-ce"))

@@ -310,6 +310,8 @@ def _tell_table(grid: "Grid", options: _Options) -> None:
     from noiseproof.results import gather, table_of
 
     gathered = gather(grid, folder=options.folder, files=options.results_files)
+    # Files of other grids, from which runs were taken, hold more than this one asks for.
+    gathered = gathered.only_of_the_grid(methods=True, noises=True)
     if gathered.results:
         typer.echo()
         print_table(table_of(gathered))

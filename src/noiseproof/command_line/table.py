@@ -3,7 +3,6 @@
 
 import shlex
 from collections.abc import Iterator
-from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -128,7 +127,12 @@ def gather_runs(
     require_results_files(files or (), f"{write_one} writes one, and without --from the runs folder is read")
     if not files and folder is None:
         folder = default_folder()
-    gathered = _only_selected(gather(loaded, folder=folder, files=files or ()), selection)
+    gathered = gather(loaded, folder=folder, files=files or ())
+    # Lines of a file that are no part of what was chosen; without a choice they are shown, too.
+    chosen = {
+        what: said is not None for what, said in zip(("methods", "noises", "seeds"), selection, strict=True)
+    }
+    gathered = gathered.only_of_the_grid(**chosen)
     if not gathered.results:
         places = " and ".join(map(str, [*(files or ()), *([folder] if folder is not None else [])]))
         failed = f"; {len(gathered.failures)} broke off" if gathered.failures else ""
@@ -137,23 +141,6 @@ def gather_runs(
             f"no finished run of {loaded.name} in {places}{failed}; {other or _command_to_train(grid, loaded)}"
         )
     return gathered
-
-
-def _only_selected(gathered: "Gathered", selection: tuple[str | None, str | None, str | None]) -> "Gathered":
-    """Leave out lines of a file that are no part of what was chosen; without a choice they are shown, too."""
-    from noiseproof.noise import short_name
-
-    grid = gathered.grid
-    methods = {method.label for method in grid.methods}
-    noises = {short_name(noise) for noise in grid.noises}
-    kept = [
-        each
-        for each in gathered.results
-        if (selection[0] is None or each.method in methods)
-        and (selection[1] is None or each.noise in noises)
-        and (selection[2] is None or each.seed in grid.seeds)
-    ]
-    return replace(gathered, results=tuple(kept))
 
 
 def _command_to_train(name: str, grid: "Grid") -> str:

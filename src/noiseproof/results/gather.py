@@ -50,6 +50,21 @@ class Gathered:
     left_out: int = 0
     folder: Path | None = None
 
+    def only_of_the_grid(
+        self, *, methods: bool = False, noises: bool = False, seeds: bool = False
+    ) -> "Gathered":
+        """Without runs of methods, noises or seeds that the grid does not have, which are shown otherwise."""
+        labels = {method.label for method in self.grid.methods}
+        names = {short_name(noise) for noise in self.grid.noises}
+        kept = [
+            each
+            for each in self.results
+            if (not methods or each.method in labels)
+            and (not noises or each.noise in names)
+            and (not seeds or each.seed in self.grid.seeds)
+        ]
+        return replace(self, results=tuple(kept))
+
 
 def gather(grid: "Grid", *, folder: Path | None = None, files: Sequence[Path] = ()) -> Gathered:
     """Find the runs of a grid.
