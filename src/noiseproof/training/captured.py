@@ -90,6 +90,8 @@ class SideBySide:
             self._capturing = _stream(self.device, "capturing")  # torch's own may belong to another GPU
             self._copies = _stream(self.device, "copies")
             self._fills = _stream(self.device, "fills")
+            for window in self.windows:
+                window.filled_on(self._fills)
             self._streams = [_stream(self.device, number) for number, _ in enumerate(self.runs[:STREAMS])]
 
     def epoch(self) -> Iterator[None]:

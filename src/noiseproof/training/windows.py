@@ -66,6 +66,12 @@ class Window:
         self.norms = torch.zeros(places, device=device)
         self._order: tuple[int, Tensor] = -1, self.indices
 
+    def filled_on(self, stream: torch.cuda.Stream) -> None:
+        """Keep the memory, when the window goes, until what was begun on this stream has ended."""
+        for tensor in (self.images, self.indices, self.given, self.flipped, self.directions):
+            if tensor is not None:
+                tensor.record_stream(stream)
+
     def blocks(self, first_step: int) -> range:
         """First steps of the blocks that half a window has from ``first_step`` on."""
         return range(first_step, min(first_step + self.half_steps, self.run.batches.steps), BLOCK)
