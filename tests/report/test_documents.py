@@ -25,6 +25,7 @@ def test_the_example_runs(monkeypatch, capsys):
 def test_reproduction_says_what_was_run_and_what_not(tmp_path):
     """Records made up for this test, in a folder of its own."""
     shutil.copytree(ROOT / "docs", tmp_path / "docs", ignore=shutil.ignore_patterns("_build"))
+    shutil.copy(ROOT / "README.md", tmp_path)
     part = load("cifar10-table").narrowed(["anl-ce", "ce"], ["sym-0.8"], [1, 2])
     results = gathered_of(part, lambda cell: {"ce": 40.0, "anl-ce": 61.0}[cell.method.loss] + cell.seed / 10)
     write_results(tmp_path / "results" / "cifar10-table.jsonl", results.results)
