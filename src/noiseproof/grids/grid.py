@@ -4,11 +4,14 @@
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from noiseproof.datasets import DataError
 from noiseproof.grids.checks import check_grid, chosen_methods, chosen_noises
-from noiseproof.training.config import NOT_PART_OF_THE_RESULT, Config, resolve
+from noiseproof.training.config import NOT_PART_OF_THE_RESULT, Config
+
+if TYPE_CHECKING:
+    from noiseproof.planning.own_data import Configs
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,8 @@ class Grid:
         settings: fields of the config for all methods; a method's own win.
         published: key of the paper's table, where it has one.
         columns: how the paper's table names the column of a noise, where not by the noise's name.
-        recipe: a recipe's name or TOML file, where not the data set's own.
+        recipe: a recipe's name or TOML file, where not the data set's own; ``"auto"`` for a plan, which data of the
+            user's own has without it.
         overrides: fields of the config that win over everything, such as those of a command line.
     """
 
@@ -95,11 +99,17 @@ class Grid:
     def cells(self) -> list[Cell]:
         """All runs, seed by seed: whoever stops early has one seed of every method and noise first.
 
+        Numbers of a planned grid (``recipe``) come from the data; where that is not there, cells stand for recorded
+        runs by method, noise and seed alone.
+
         Raises:
             ValueError: a config does not stand, or two cells are the same experiment.
         """
+        from noiseproof.planning.own_data import Configs
+
+        configs = Configs(self.dataset, self.recipe)
         cells = [
-            Cell(method, noise, seed, self._config(method, noise, seed))
+            Cell(method, noise, seed, self._config(configs, method, noise, seed))
             for seed in self.seeds
             for method in self.methods
             for noise in self.noises
@@ -143,10 +153,10 @@ class Grid:
             overrides=merged(self.overrides, settings or {}),
         )
 
-    def _config(self, method: Method, noise: str, seed: int) -> Config:
+    def _config(self, configs: "Configs", method: Method, noise: str, seed: int) -> Config:
         said = merged(self.settings, method.settings, self.overrides)
         try:
-            return resolve(self.dataset, recipe=self.recipe, loss=method.loss, noise=noise, seed=seed, **said)
+            return configs.of({**said, "loss": method.loss, "noise": noise, "seed": seed})
         except (ValueError, TypeError, DataError) as error:
             raise ValueError(f"grid {self.name}, method {method.label!r}, noise {noise}: {error}") from error
 
