@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 from multiprocessing.connection import Connection
+from types import SimpleNamespace
 
 LOADED = [
     "noiseproof.command_line",
@@ -25,6 +26,12 @@ LOADED = [
 METHOD = "forkserver"
 processes = multiprocessing.get_context(METHOD)
 processes.set_forkserver_preload(LOADED)
+
+
+def for_packs(monkeypatch):
+    """Let training processes of a pack be forked, too; that they start on their own, test_processes.py sees to."""
+    ours = SimpleNamespace(get_context=lambda method: processes)
+    monkeypatch.setattr("noiseproof.training.processes.multiprocessing", ours)
 
 
 class Popen:

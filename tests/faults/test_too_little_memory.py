@@ -17,6 +17,7 @@ import pytest
 import torch
 from PIL import Image
 from safetensors.torch import load_file
+from tests import warm
 
 from noiseproof.datasets import LabeledData
 from noiseproof.datasets.decode import Fit, Squash
@@ -67,7 +68,8 @@ class Killer(threading.Thread):
                     os.kill(self.victim, signal.SIGKILL)
 
 
-def test_a_killed_training_process_leaves_its_runs_to_half_as_many(tmp_path, capsys):
+def test_a_killed_training_process_leaves_its_runs_to_half_as_many(tmp_path, capsys, monkeypatch):
+    warm.for_packs(monkeypatch)
     configs = [small(seed=seed, epochs=15) for seed in (1, 2)]
     killer = Killer(tmp_path / "runs")
     killer.start()

@@ -6,6 +6,7 @@ import threading
 import time
 
 import pytest
+from tests import warm
 
 from noiseproof import datasets, models
 from noiseproof.grids.display import Silence
@@ -75,7 +76,8 @@ def test_packs_are_no_larger_than_asked(small, tmp_path):
     assert notes.packs[1][2] > 0
 
 
-def test_processes_share_a_pack_out(small, tmp_path):
+def test_processes_share_a_pack_out(small, tmp_path, monkeypatch):
+    warm.for_packs(monkeypatch)
     outcome = run_cells(small().cells(), folder=tmp_path, processes=2)
     assert statuses(outcome) == ["finished"] * 4
 

@@ -34,7 +34,8 @@ def test_two_processes_equal_one(tmp_path):
         assert all(torch.equal(tensor, shared[name]) for name, tensor in alone.items())
 
 
-def test_an_error_in_one_process_is_raised_and_the_others_finish(tmp_path):
+def test_an_error_in_one_process_is_raised_and_the_others_finish(tmp_path, monkeypatch):
+    warm.for_packs(monkeypatch)
     good = small(loss="ce")
     bad = small(loss="gce", learning_rate=1e30, clip_norm=0.0, schedule="constant")
     with pytest.raises(NotFiniteError, match="not a finite number in epoch 1"):
