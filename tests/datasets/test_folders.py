@@ -77,7 +77,16 @@ def test_what_is_wrong_with_a_folder_is_named(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("pictures", "masks"), [("images", "labels"), ("Images", "Masks"), ("imgs", "masks"), ("images", None)]
+    ("pictures", "masks"),
+    [
+        ("images", "labels"),
+        ("Images", "Masks"),
+        ("imgs", "masks"),
+        ("images", None),
+        ("img", "Ground_Truth"),
+        ("image", "segmentations"),
+        ("images", "of-the-expert"),  # which no name tells: a file for every picture does
+    ],
 )
 def test_pictures_and_masks_in_other_folders_are_not_taken_for_classes(tmp_path, pictures, masks):
     picture(tmp_path / pictures / "1.png")
@@ -88,6 +97,43 @@ def test_pictures_and_masks_in_other_folders_are_not_taken_for_classes(tmp_path,
         DataError, match=f"expected images/ and masks/, or a sub-folder for each class, {found}"
     ):
         folders.read(tmp_path, "train")
+
+
+@pytest.mark.parametrize("name", ["images", "image", "imgs", "IMG"])
+def test_a_class_may_be_called_images_where_nothing_beside_may_be_masks(tmp_path, name):
+    for number in range(4):  # numbered alike, in colours
+        for each in (name, "drawings", "texts"):
+            picture(tmp_path / "three" / each / f"{number}.png")
+        picture(tmp_path / "two" / name / f"scan-{number}.png", mode="L")
+        picture(tmp_path / "two" / "texts" / f"page-{number}.png", mode="L")
+    assert set(folders.read(tmp_path / "three", "train").class_names) == {"drawings", "texts", name}
+    found = folders.read(tmp_path / "two", "train")
+    assert found.class_names == tuple(sorted([name, "texts"]))
+    assert np.bincount(found.labels).tolist() == [4, 4]
+
+
+def test_what_may_be_masks_beside_several_folders_is_told(tmp_path):
+    for number in range(3):
+        for name in ("images", "contours", "overlays"):
+            picture(tmp_path / name / f"{number}.png", mode="P" if name == "contours" else "RGB")
+    with pytest.raises(
+        DataError, match="found contours/, images/, overlays/; .* call that of pictures otherwise"
+    ):
+        folders.read(tmp_path, "train")
+    picture(tmp_path / "images" / "more.png")  # which has no mask
+    assert folders.read(tmp_path, "train").class_names == ("contours", "images", "overlays")
+    picture(tmp_path / "left-masks" / "x.png")
+    with pytest.raises(DataError, match="expected images/ and masks/, or a sub-folder for each class"):
+        folders.read(tmp_path, "train")
+
+
+def test_classes_of_train_settle_what_the_same_name_is_elsewhere(tmp_path):
+    for name in ("train/images/a.png", "train/texts/b.png", "train/drawings/c.png", "test/images/d.png"):
+        picture(tmp_path / name)
+    assert folders.read(tmp_path, "test").labels.tolist() == [1]
+    picture(tmp_path / "train/masks-of-glass/e.png")
+    with pytest.raises(DataError, match=r"test: expected images/ and masks/"):
+        folders.read(tmp_path, "test")
 
 
 def test_a_part_of_pictures_with_masks_is_told_of_the_whole(tmp_path):

@@ -19,7 +19,6 @@ Masks hold a class index a pixel, or 0 and 255. Beside class indices, 255 marks 
 become one array, so they must have one size or be brought to one while they are read.
 """
 
-import unicodedata
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -31,6 +30,7 @@ from PIL import Image
 from noiseproof.datasets.decode import IMAGE_SUFFIXES, decode_mask, decode_rgb
 from noiseproof.datasets.errors import BadFileError, DataError, NoSuchSplitError
 from noiseproof.datasets.labeled_data import SPLITS, LabeledData
+from noiseproof.datasets.masks_or_classes import MASK_ENDINGS, composed, may_be_masks
 from noiseproof.datasets.registry import PrefixSource, register_prefix
 
 SPLIT_FOLDERS = {"train": ("train",), "test": ("test",), "validation": ("validation", "val", "valid")}
@@ -52,10 +52,6 @@ TURNED = (
 
 MOST_UNNAMED_CLASSES = 64
 TRAINING_MASKS_LOOKED_AT = 32
-
-_MASK_ENDINGS = ("", "_mask", "_segmentation")
-_PICTURES_WITH_MASKS = frozenset({"images", "image", "imgs", "img"})
-"""Never names of classes: with masks in ``labels/`` beside, a network would learn to tell pictures from masks."""
 
 _NOT_PICTURES = frozenset({"thumbs.db", "desktop.ini"})
 
@@ -140,19 +136,30 @@ def _class_folders(root: Path) -> list[str]:
             f"folder:{root}: expected a sub-folder for each class, found none"
             + (f"; for pictures with their masks say folder:{above}" if is_part else "")
         )
-    if any(name.lower() in _PICTURES_WITH_MASKS for name in names):
-        found = ", ".join(f"{name}/" for name in names[:3]) + (", …" if len(names) > 3 else "")
-        raise DataError(
-            f"folder:{root}: expected images/ and masks/, or a sub-folder for each class, found {found}; call the "
-            "folders of pictures and of their masks images and masks, or name the folder above the classes' own"
-        )
     return names
+
+
+def _refuse_masks(root: Path, names: Sequence[str]) -> None:
+    found = ", ".join(f"{name}/" for name in names[:3]) + (", …" if len(names) > 3 else "")
+    raise DataError(
+        f"folder:{root}: expected images/ and masks/, or a sub-folder for each class, found {found}; call the "
+        "folders of pictures and of their masks images and masks, or name the folder above the classes' own; if "
+        "these are classes, call that of pictures otherwise"
+    )
 
 
 def _read_classes(path: Path, root: Path, split: str) -> LabeledData:
     train = path / "train"
-    present = _class_folders(root)
-    class_names = _class_folders(train) if root != path and train.is_dir() else present
+    present = class_names = _class_folders(root)
+    has_own_classes = root in (path, train) or not train.is_dir()
+    if not has_own_classes:
+        class_names = _class_folders(train)
+    train_in_doubt = not has_own_classes and may_be_masks(train, class_names)
+    settled = not has_own_classes and not train_in_doubt and set(present) <= set(class_names)
+    if not settled and may_be_masks(root, present):
+        _refuse_masks(root, present)
+    if train_in_doubt:
+        _refuse_masks(train, class_names)
     files: list[Path] = []
     labels: list[int] = []
     for name in present:
@@ -219,7 +226,7 @@ def _pairs(root: Path) -> list[tuple[Path, Path]]:
     by_name: dict[str, list[Path]] = {}
     for file in masks:
         by_place.setdefault(_without_suffix(file, root / "masks"), []).append(file)
-        by_name.setdefault(_composed(file.stem), []).append(file)
+        by_name.setdefault(composed(file.stem), []).append(file)
     picture_of: dict[Path, Path] = {}
     for picture in pictures:
         mask = _mask_of(picture, _without_suffix(picture, root / "images"), by_place, by_name)
@@ -235,12 +242,7 @@ def _pairs(root: Path) -> list[tuple[Path, Path]]:
 
 
 def _without_suffix(file: Path, folder: Path) -> Path:
-    return Path(_composed(str(file.relative_to(folder).parent / file.stem)))
-
-
-def _composed(name: str) -> str:
-    """A name as others write it, where one system keeps the dots of an umlaut as a letter of their own."""
-    return unicodedata.normalize("NFC", name)
+    return Path(composed(str(file.relative_to(folder).parent / file.stem)))
 
 
 def _mask_of(
@@ -258,7 +260,7 @@ def _mask_of(
 
 
 def _named_as_masks(place: Path) -> list[Path]:
-    return [place.with_name(place.name + ending) for ending in _MASK_ENDINGS]
+    return [place.with_name(place.name + ending) for ending in MASK_ENDINGS]
 
 
 def _check_one_size(picture: Path, images: list[NDArray[np.uint8]]) -> None:
