@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The fuzz targets at work for a moment: their corpus, what once broke a reader, and some changed files."""
 
+import ast
 import importlib
 import itertools
 import sys
@@ -43,6 +44,21 @@ def test_every_target_has_a_corpus_and_it_is_small(fuzz):
         sum(path.stat().st_size for path in (FUZZ / "corpus").rglob("*") if path.is_file())
         < MOST_CORPUS_BYTES
     )
+
+
+def test_readers_that_targets_name_exist(fuzz):
+    """Else nobody would miss their lines when coverage is measured."""
+    for target in fuzz["targets"].TARGETS.values():
+        for module in target.modules:
+            file, _, functions = module.partition(": ")
+            tree = ast.parse((FUZZ.parent / "src" / "noiseproof" / file).read_text(encoding="utf-8"))
+            there = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+            assert set(functions.split()) <= there, f"{target.name}: {file}"
+
+
+def test_no_two_rooms_have_a_target_of_one_name(fuzz):
+    rooms = [target.name for room in fuzz["targets"].ROOMS for target in room.TARGETS]
+    assert sorted(rooms) == sorted(fuzz["targets"].TARGETS)
 
 
 @pytest.mark.parametrize("name", NAMES)
