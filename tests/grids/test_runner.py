@@ -11,6 +11,7 @@ from tests import warm
 from noiseproof import datasets, models
 from noiseproof.grids.display import Silence
 from noiseproof.grids.runner import run_cells
+from noiseproof.results import result_of_record
 from noiseproof.training import train_pack
 from noiseproof.training.run_lock import locked
 from noiseproof.training.store import Store
@@ -171,6 +172,18 @@ def test_a_pack_that_takes_longer_than_thought_is_stopped_at_the_deadline(small,
         assert outcome.states[1].status == "new", "where no pace is known, one tells"
         epochs.append(outcome.states[0].record.progress.epochs)
     assert 0 < epochs[0] < epochs[1] < 5000
+
+
+def test_another_grids_results_file_tells_the_pace_of_the_first_pack(small, tmp_path):
+    run_cells(small(["ce"], ["clean"], [3], epochs=4).cells(), folder=tmp_path / "before", processes=1)
+    with Store(tmp_path / "before") as store:
+        lines = [result_of_record(store.get(record.id)) for record in store.runs()]
+    cells = small(["ce"], ["clean", "sym-0.4"], [1]).cells()
+    for timed, packs in (((), [1, 1]), (lines, [2])):
+        notes = Notes()
+        folder = tmp_path / f"with {len(timed)} lines"
+        outcome = run_cells(cells, folder=folder, processes=1, budget=600.0, display=notes, timed=timed)
+        assert (outcome.trained, [size for size, _, _ in notes.packs]) == (2, packs)
 
 
 def test_a_run_longer_than_the_whole_budget_comes_nearer_its_end_each_time(small, tmp_path, monkeypatch):
