@@ -33,15 +33,14 @@ def is_planned(dataset: str, recipe: str | None) -> bool:
     return recipe == PLANNED or (recipe is None and dataset.startswith(OWN))
 
 
-def plan_for(dataset: str, said: Mapping[str, Any], facts: Facts | None = None) -> list[Choice]:
+def plan_for(dataset: str, said: Mapping[str, Any]) -> list[Choice]:
     """Choose every field that has no default and that the user did not say; nothing is looked for in the noise.
 
     Example:
         >>> [choice.field for choice in plan_for("digits", {"loss": "ce"})]
         ['weight_decay', 'model', 'model_options', 'batch_size', 'epochs', 'learning_rate']
     """
-    facts = facts or _looked_at(dataset, said.get("image_size"))
-    return [choice for choice in decide(facts, said) if choice.field != "row"]
+    return _decided(_looked_at(dataset, said.get("image_size")), said)
 
 
 def config_of(
@@ -63,7 +62,7 @@ def config_of(
     if not is_planned(dataset, recipe):
         return resolve(dataset, recipe=recipe, **said)
     chosen: dict[str, Any] = {}
-    for choice in plan_for(dataset, said, facts):
+    for choice in plan_for(dataset, said) if facts is None else _decided(facts, said):
         show(choice)
         chosen[choice.field] = choice.value
     parameters = {**chosen.get("loss_parameters", {}), **said.get("loss_parameters", {})}
@@ -109,6 +108,10 @@ class Configs:
             return None if self.dataset.startswith(OWN) else _looked_at(self.dataset, side)
         except NotInCacheError:
             return None
+
+
+def _decided(facts: Facts, said: Mapping[str, Any]) -> list[Choice]:
+    return [choice for choice in decide(facts, said) if choice.field != "row"]
 
 
 def _looked_at(dataset: str, side: int | None) -> Facts:
