@@ -122,6 +122,8 @@ def test_what_did_not_fit_is_gone_before_less_is_tried(tmp_path, monkeypatch, to
         out_of_memory()
         yield
 
+    gc.collect()
+    gc.freeze()  # what was there before, so that the many collections below look at these runs only
     monkeypatch.setattr(engine_module, "Run", watched)
     monkeypatch.setattr(engine_module, "_train_together", attempt)
     monkeypatch.setattr(engine_module, "can_capture", lambda runs: together)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a run was computed with: versions, device, commit."""
 
+import functools
 import os
 import platform
 import re
@@ -32,19 +33,28 @@ def choose_device(name: str) -> torch.device:
 
 def describe(device: torch.device) -> dict[str, Any]:
     """Facts about the machine and the software, for the run's record; no paths and no host names."""
-    versions = {"noiseproof": noiseproof.__version__, "python": platform.python_version()}
-    for package in ("torch", "numpy", "scipy"):
-        versions[package] = metadata.version(package)
     hardware = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
     return {
-        "versions": versions,
+        "versions": dict(_versions()),
         "device": device.type,
         "hardware": hardware,
         "processor": _processor(),
         "threads": torch.get_num_threads(),
         "platform": platform.system(),
-        "commit": _commit(),
+        "commit": _commit_of_this_process(),
     }
+
+
+@functools.cache
+def _versions() -> dict[str, str]:
+    versions = {"noiseproof": noiseproof.__version__, "python": platform.python_version()}
+    return versions | {package: metadata.version(package) for package in ("torch", "numpy", "scipy")}
+
+
+@functools.cache
+def _commit_of_this_process() -> str | None:
+    """Asked for once: what was imported does not change when the checkout does."""
+    return _commit()
 
 
 def _processor() -> str:
