@@ -6,8 +6,10 @@ import subprocess
 import sys
 import unittest
 
+import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from noiseproof.planning import table_rules
 from noiseproof.sklearn import RobustClassifier
 
 SWITCH = "SCIPY_ARRAY_API"
@@ -25,8 +27,11 @@ print(passed, "passed")
 """
 
 
+# As scikit-learn does with its own iterative estimators, the checks that run every time take fewer steps.
+@pytest.mark.parametrize("steps", [100, pytest.param(table_rules.STEPS, marks=pytest.mark.slow)])
 @parametrize_with_checks([RobustClassifier()])
-def test_check_estimator(estimator, check):
+def test_check_estimator(estimator, check, steps, monkeypatch):
+    monkeypatch.setattr(table_rules, "STEPS", steps)
     try:
         check(estimator)
     except unittest.SkipTest as reason:
