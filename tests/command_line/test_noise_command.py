@@ -18,6 +18,7 @@ from noiseproof.noise import NoisyLabels, NoisyMasks
 @pytest.fixture
 def run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("noiseproof.noise.show.SHEET_COLUMNS", 3)  # of ten: each picture takes its time
     app = typer.Typer(rich_markup_mode="rich")
     app.callback()(lambda: None)
     app.command("noise", epilog=command.EPILOG)(command.noise)

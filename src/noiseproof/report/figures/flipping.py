@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Vertical flipping: how a negative loss is made of an active one, L and A − L against p."""
 
+import functools
 import math
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,12 @@ def vertical_flipping(gathered: "Gathered") -> Drawing | None:
     """L and A − L of cross-entropy and focal loss against p, with the axis A/2 that mirrors one onto the other."""
     if not any(result.loss in NEGATIVE_LOSSES for result in gathered.results):
         return None
+    return _drawing()
+
+
+@functools.cache
+def _drawing() -> Drawing:
+    """The same on every page: it is made of formulas alone."""
     p = np.concatenate([np.geomspace(P_MIN, 1e-2, 60)[:-1], np.linspace(1e-2, 1.0, 120)])
     top = -math.log(P_MIN)
     losses = {
