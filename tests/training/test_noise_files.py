@@ -53,6 +53,13 @@ def labels_of(config):
     return give_labels(config, load_data(config, CPU))
 
 
+def begin_and_stop(config, folder, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(engine, "Interruption", lambda: StopAfter(4))
+        with pytest.raises(Interrupted):
+            train(config, folder=folder, quiet=True)
+
+
 def test_it_trains_as_the_same_noise_drawn(noisy):
     drawn = resolve("digits", noise="sym-0.4", noise_seed=5, loss="ce", epochs=2, seed=3)
     saved = config_of(epochs=2, seed=3)
@@ -197,10 +204,7 @@ def test_one_file_is_one_run_however_its_path_is_written(tmp_path, noisy, monkey
 @pytest.mark.parametrize("another_lies_there", [False, True])
 def test_a_stopped_run_goes_on_from_another_folder(tmp_path, noisy, monkeypatch, another_lies_there):
     config = config_of(epochs=2)
-    with monkeypatch.context() as patch:
-        patch.setattr(engine, "Interruption", lambda: StopAfter(4))
-        with pytest.raises(Interrupted):
-            train(config, folder=tmp_path / "runs", quiet=True)
+    begin_and_stop(config, tmp_path / "runs", monkeypatch)
     os.makedirs("elsewhere/labels")
     monkeypatch.chdir("elsewhere")
     if another_lies_there:
@@ -220,10 +224,7 @@ def test_a_stopped_run_goes_on_from_another_folder(tmp_path, noisy, monkeypatch,
 
 def test_a_stopped_run_does_not_take_another_file_for_its_own(tmp_path, noisy, monkeypatch):
     config = config_of(epochs=2)
-    with monkeypatch.context() as patch:
-        patch.setattr(engine, "Interruption", lambda: StopAfter(4))
-        with pytest.raises(Interrupted):
-            train(config, folder=tmp_path / "runs", quiet=True)
+    begin_and_stop(config, tmp_path / "runs", monkeypatch)
     noise.symmetric(TRUE, 0.4, 10, seed=6).save("labels/noisy.npz")
     os.mkdir("elsewhere")
     monkeypatch.chdir("elsewhere")
@@ -239,10 +240,7 @@ def test_runs_from_before_files_were_known_by_contents_load_and_go_on(tmp_path, 
     before = Config(**data)
     decisive = {key: value for key, value in data.items() if key not in NOT_PART_OF_THE_RESULT}
     assert before.hash == hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:16]
-    with monkeypatch.context() as patch:
-        patch.setattr(engine, "Interruption", lambda: StopAfter(4))
-        with pytest.raises(Interrupted):
-            train(before, folder=tmp_path / "runs", quiet=True)
+    begin_and_stop(before, tmp_path / "runs", monkeypatch)
     resumed = CliRunner().invoke(app, ["train", "--resume", before.run_id, "--folder", "runs", "-q"])
     assert resumed.exit_code == 0, resumed.output
     noise.symmetric(TRUE, 0.4, 10, seed=6).save("labels/noisy.npz")
@@ -252,10 +250,7 @@ def test_runs_from_before_files_were_known_by_contents_load_and_go_on(tmp_path, 
 
 def test_a_stopped_run_goes_on_with_the_same_file_only(tmp_path, noisy, monkeypatch):
     config = config_of(epochs=2)
-    with monkeypatch.context() as patch:
-        patch.setattr(engine, "Interruption", lambda: StopAfter(4))
-        with pytest.raises(Interrupted):
-            train(config, folder=tmp_path / "runs", quiet=True)
+    begin_and_stop(config, tmp_path / "runs", monkeypatch)
     noise.symmetric(TRUE, 0.4, 10, seed=6).save("labels/noisy.npz")
     with pytest.raises(ValueError, match=r": labels/noisy\.npz has changed since this run was begun"):
         train(config, folder=tmp_path / "runs", quiet=True)
