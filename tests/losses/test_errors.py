@@ -113,6 +113,9 @@ def test_unknown_names():
         losses.ANLCrossEntropy(gamma=1.0)
     with pytest.raises(ValueError, match="noise: unknown name 'symm-0.4'; did you mean 'sym'"):
         losses.create("logitclip-ce", recipe="cifar10", noise="symm-0.4")
+    for bad in ("sym--0.4", "sym-0.8-0.1"):
+        with pytest.raises(ValueError, match=f"expected a rate in .* got '{bad}'"):
+            losses.create("logitclip-ce", recipe="cifar10", noise=bad)
     with pytest.raises(ValueError, match=r"noise: expected a rate in \[0, 1\] as in 'sym-0.8', got 'sym-8'"):
         losses.create("logitclip-ce", recipe="cifar10", noise="sym-8")
     with pytest.raises(ValueError, match="got 'sym-much'"):

@@ -217,9 +217,8 @@ def test_a_stopped_run_goes_on_from_another_folder(tmp_path, noisy, monkeypatch,
         assert (record.id, record.status, record.progress.epochs) == (config.run_id, "finished", 2)
         assert record.environment["noise_file"] == str(tmp_path / "labels" / "noisy.npz")
         write_records(tmp_path / "all.jsonl", [store.get(record.id)], labels={})
-    assert (
-        str(tmp_path) not in (tmp_path / "all.jsonl").read_text()
-    )  # whose folder it is, is nobody's business
+    # Whose folder it is, is nobody's business.
+    assert str(tmp_path) not in (tmp_path / "all.jsonl").read_text()
 
 
 def test_a_stopped_run_does_not_take_another_file_for_its_own(tmp_path, noisy, monkeypatch):

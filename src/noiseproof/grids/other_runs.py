@@ -76,9 +76,8 @@ def _settings_between(cell: Cell, run: RunRecord) -> dict[str, Any]:
         value = run.config.get(name)
         if name in NOT_PART_OF_THE_RESULT or value == own:
             continue
-        if name == "noise" and shown_noise(value) == short_name(
-            own
-        ):  # a file, its path written in another way
+        # A file with noise, its path written in another way.
+        if name == "noise" and shown_noise(value) == short_name(own):
             continue
         # Another seed, or something that only a grid without it leaves out.
         if name in OF_THE_GRID or value is None:

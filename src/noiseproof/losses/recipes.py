@@ -80,14 +80,15 @@ def parse_noise(noise: str) -> tuple[str, float]:
     >>> parse_noise("sym-0.8"), parse_noise("clean"), parse_noise("sym-0.8-bernoulli")
     (('sym', 0.8), ('clean', 0.0), ('sym', 0.8))
     """
-    kind, rate, *_ = (*noise.split("-"), "")
+    kind, _, numbers = noise.partition("-")
+    rate, _, generator = numbers.partition("-")
     if kind not in NOISE_KINDS:
         raise ValueError(checks.unknown("noise", noise, NOISE_KINDS))
     try:
-        parsed = float(rate) if rate else 0.0
+        parsed = float(rate) if numbers else 0.0
     except ValueError:
         parsed = -1.0
-    if not 0 <= parsed <= 1:
+    if not 0 <= parsed <= 1 or (generator and not generator.replace("-", "").isalpha()):
         raise ValueError(f"noise: expected a rate in [0, 1] as in 'sym-0.8', got {noise!r}")
     return kind, parsed
 
