@@ -4,6 +4,7 @@
 import signal
 import threading
 import time
+from dataclasses import replace
 
 import pytest
 from tests import warm
@@ -199,6 +200,19 @@ def test_a_run_longer_than_the_whole_budget_comes_nearer_its_end_each_time(small
         assert [state.status for state in outcome.states] == ["begun", "new"]
         epochs.append(outcome.states[0].record.progress.epochs)
     assert epochs[0] < epochs[1] < epochs[2] < 5000
+
+
+def test_the_first_pack_is_smaller_where_it_starts_slowly(small, tmp_path, monkeypatch):
+    """As on a GPU: what would end in time later on would now be stopped half-way."""
+    run_cells(small(["ce"], ["clean"], [3]).cells(), folder=tmp_path / "before", processes=1)
+    with Store(tmp_path / "before") as store:
+        lines = [replace(result_of_record(store.get(each.id)), seconds=100.0) for each in store.runs()]
+    cells = small(["ce"], ["clean", "sym-0.4"], [1]).cells()
+    for more, packs in ((0.0, [2]), (50.0, [1, 1])):
+        monkeypatch.setattr("noiseproof.grids.runner.first_costs_more", lambda cell, more=more: more)
+        notes, folder = Notes(), tmp_path / f"{more} s more"
+        outcome = run_cells(cells, folder=folder, processes=1, budget=220.0, display=notes, timed=lines)
+        assert (outcome.trained, [size for size, _, _ in notes.packs]) == (2, packs)
 
 
 def test_data_that_is_not_there_is_told_before_anything_is_recorded(tmp_path, monkeypatch):

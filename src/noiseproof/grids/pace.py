@@ -18,6 +18,9 @@ NEWEST = 24
 STARTING_SECONDS = 5.0
 """What a pack costs beside its epochs, until one has been measured: data, noise, processes."""
 
+FIRST_ON_A_GPU = 25.0
+"""Seconds that the first pack of a process costs beyond that on a GPU: kernels are chosen and steps captured."""
+
 _LIKE = ("dataset", "model", "model_options", "train_size", "batch_size", "image_size", "precision")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 

@@ -16,7 +16,7 @@ from types import FrameType
 
 from noiseproof.grids.display import Display, Silence, Watch
 from noiseproof.grids.grid import Cell
-from noiseproof.grids.pace import Clock
+from noiseproof.grids.pace import FIRST_ON_A_GPU, Clock
 from noiseproof.grids.packs import LARGEST_PACK, next_pack, packs_of
 from noiseproof.grids.states import CellState, CellStatus, states_of, with_status
 from noiseproof.results import Result
@@ -105,6 +105,7 @@ class _Runner:
         self.watch = Watch(folder, self.display)
         self.packs = 0  # that this call has started
         self.largest, self.processes, self.hardware = settled(cells, largest_pack, processes)
+        self.first_costs_more = first_costs_more(cells[0])
         self.over: set[str] = set()  # hashes of cells that this call will not touch again
         self.alone: set[str] = set()  # hashes of cells that may have brought their pack down
         self.trained = 0
@@ -155,6 +156,8 @@ class _Runner:
         alone = [state for state in waiting if state.cell.config.hash in self.alone]
         others = [state for state in waiting if state.cell.config.hash not in self.alone]
         left = None if self.deadline is None else self.deadline - time.monotonic()
+        if left is not None and self.packs == 0:
+            left -= self.first_costs_more
 
         def fits(pack: Sequence[CellState]) -> bool:
             seconds = clock.seconds(pack)
@@ -178,7 +181,9 @@ class _Runner:
         """Runs that take longer than the whole budget: begun all the same, or they would never be trained."""
         pack = next_pack(waiting, max(1, self.processes))
         seconds = clock.seconds(pack)
-        if self.budget is None or seconds is None or not seconds > self.budget > 2 * clock.starting:
+        if self.budget is None or seconds is None:
+            return []
+        if not seconds + self.first_costs_more > self.budget > 2 * clock.starting:
             return []
         return pack
 
@@ -257,6 +262,13 @@ def settled(cells: Sequence[Cell], largest_pack: int | None, processes: int | No
     largest = largest_pack or LARGEST_PACK.get(device.type, 1)
     several = 1 if device.type != "cpu" else processes or available_cores()
     return largest, several, str(describe(device)["hardware"])
+
+
+def first_costs_more(cell: Cell) -> float:
+    """Seconds by which the first pack takes longer than its like."""
+    from noiseproof.training.environment import choose_device
+
+    return FIRST_ON_A_GPU if choose_device(cell.config.device).type == "cuda" else 0.0
 
 
 def require_data(dataset: str, image_size: int | None = None) -> None:
