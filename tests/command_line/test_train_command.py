@@ -51,6 +51,22 @@ def only_run(folder=Path("runs")):
         return store.get(record.id)
 
 
+def test_classes_that_are_hardly_predicted_are_named(run):
+    """MAE with long steps gives classes up within two epochs; cross-entropy does not."""
+    words = ("digits", "--noise", "asym-0.4", "--epochs", "2", "--lr", "0.5", "--device", "cpu")
+    lost, kept = run(*words, "--loss", "mae"), run(*words, "--loss", "ce")
+    assert (lost.exit_code, kept.exit_code) == (0, 0), lost.output + kept.output
+    with Store(Path("runs")) as store:
+        (record,) = (store.get(each.id) for each in store.runs() if each.config["loss"] == "mae")
+    shares = zip(record.epochs[-1]["predicted_marginals"], record.noise["label_marginals"], strict=True)
+    names = [str(k) for k, (predicted, named) in enumerate(shares) if predicted < 0.1 * named]
+    assert names
+    assert f"though labels name them: {', '.join(names)}." in lost.output
+    assert "Hardly ever predicted" not in kept.output
+    page = CliRunner().invoke(app, ["runs", record.id])
+    assert f"classes lost  {', '.join(names)}" in page.output
+
+
 def test_a_run_from_start_to_result(run):
     done = run(*SHORT, "--loss", "anl-ce", "--seed", "3", "--set", "alpha=2", "--l1", "0", "--lr", "0.02")
     assert done.exit_code == 0, done.output

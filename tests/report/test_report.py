@@ -117,6 +117,22 @@ def test_the_numbers_are_there_and_lead_to_their_runs(tmp_path):
     assert "ANL-CE" in row
 
 
+def test_classes_that_runs_lost_are_named(tmp_path):
+    """Beside each such run, and escaped like all that comes from data."""
+    gathered = gathered_of(grid_of(("mae", "ce"), seeds=(1,)))
+    assert "Lost classes" not in Reader(page_of(tmp_path, gathered)).text
+    first, *others = gathered.results
+    facts = first.noise_facts | {"class_names": [EVIL, *map(str, range(1, 10))]}
+    losing = replace(first, noise_facts=facts, predicted_marginals=(0.0, 0.0, *[0.125] * 8))
+    html = page_of(tmp_path, replace(gathered, results=(losing, *others)))
+    read = Reader(html)
+    assert "These runs hardly ever predict some classes" in read.text
+    assert f"MAE sym-0.6 1 51.00 {EVIL}, 1" in read.text
+    assert "1 of 2 runs lost a class, or up to 2" in read.text
+    assert EVIL not in html
+    assert {link.removeprefix("#") for link in read.links} <= set(read.ids)
+
+
 def test_what_was_not_recorded_is_not_invented(tmp_path):
     """A line with the least that every line has still makes a page."""
     grid = grid_of(seeds=(1,))

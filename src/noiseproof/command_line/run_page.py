@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from noiseproof.command_line.runs import LEGEND, best, state
 from noiseproof.command_line.terminal import mean_over, percent, printable
 from noiseproof.durations import duration
+from noiseproof.results import result_of_record
+from noiseproof.results.lost_classes import lost_classes, named
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -69,6 +71,7 @@ def _overview(record: "RunRecord") -> dict[str, str]:
         "epochs": f"{progress.epochs} of {readable(record.config.get('epochs', '?'))}",
         "test": _tested(record),
         "best (epoch)": best(record),
+        "classes lost": _lost(record),
         "config hash": record.config_hash,
     }
     return {key: text for key, text in overview.items() if text}
@@ -83,6 +86,13 @@ def _tested(record: "RunRecord") -> str:
         return ""
     dice = " Dice" if any("test_dice" in metrics for metrics in record.epochs) else ""
     return f"{percent(progress.last_accuracy)} %{dice} at epoch {progress.last_accuracy_epoch + 1}"
+
+
+def _lost(record: "RunRecord") -> str:
+    """Classes that a finished run hardly ever predicts."""
+    if record.status != "finished" or not record.epochs:
+        return ""
+    return printable(named(lost_classes(result_of_record(record))))
 
 
 def _print_facts(title: str, facts: Mapping[str, str], console: "Console") -> None:

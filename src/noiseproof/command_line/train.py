@@ -188,6 +188,8 @@ def _run(
         if is_known:
             typer.echo(f"This config was trained before, until {record.ended}; it is not trained again.")
         typer.echo(f"{_told(record)}{place}")
+        if lost := _lost(record):
+            typer.echo(lost)
 
 
 def _told(record: "RunRecord") -> str:
@@ -213,6 +215,22 @@ def _told(record: "RunRecord") -> str:
     return (
         f"{record.id}: {score}, on {on} ({record.seconds:.0f} s); best epoch {result['best_epoch']}: {best:.2f}%. "
         f"More: noiseproof runs {record.id}"
+    )
+
+
+def _lost(record: "RunRecord") -> str:
+    """What to do about classes that the run does not predict; empty where it predicts all."""
+    from noiseproof.command_line.terminal import printable
+    from noiseproof.results import result_of_record
+    from noiseproof.results.lost_classes import lost_classes, named
+
+    lost = lost_classes(result_of_record(record))
+    if not lost:
+        return ""
+    return (
+        f"Hardly ever predicted, though labels name them: {printable(named(lost))}. The loss has given them up, or "
+        "was not trained for long enough: try another seed, more epochs, or a loss that keeps classes, such as "
+        "anl-ce or gce."
     )
 
 

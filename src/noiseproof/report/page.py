@@ -15,7 +15,7 @@ from noiseproof.durations import duration
 from noiseproof.report.command import options_of
 from noiseproof.report.figures import draw_all
 from noiseproof.report.noise_maps import noise_facts
-from noiseproof.report.sections import anchors, cost, machines_of, run_rows, settings_of
+from noiseproof.report.sections import anchors, cost, losing_runs, machines_of, run_rows, settings_of
 from noiseproof.report.words import words_of
 from noiseproof.results import Gathered, ResultTable, published_source, table_of
 
@@ -93,6 +93,7 @@ def _render(
         tiles=_tiles(gathered, table, seconds, price_per_hour),
         reference=reference,
         comparisons=comparisons if any(each.has_interval for each in comparisons.values()) else {},
+        losing=losing_runs(gathered.results),
         drawings=draw_all(gathered),
         words=words_of(gathered.results),
         noises=(noises := noise_facts(gathered.results, table.noises)),

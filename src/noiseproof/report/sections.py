@@ -9,6 +9,7 @@ from typing import Any
 
 from noiseproof.report.command import command_of, needs_a_file
 from noiseproof.results import Gathered, Result
+from noiseproof.results.lost_classes import lost_classes, named
 
 NOT_SETTINGS = ("dataset", "noise", "seed", "device", "workers", "compile", "evaluate_every")
 """Fields of a config that are columns and rows of the table, or say how and not what was computed."""
@@ -145,6 +146,11 @@ class RunRow:
     hash: str
     variant: str
     command: str
+
+
+def losing_runs(results: Sequence[Result]) -> list[tuple[Result, str]]:
+    """Runs that lost classes, each with the names of these."""
+    return [(result, named(lost)) for result in results if (lost := lost_classes(result))]
 
 
 def machines_of(results: Sequence[Result]) -> tuple[list[Machine], dict[int, str]]:

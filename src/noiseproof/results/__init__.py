@@ -10,6 +10,7 @@ from noiseproof.results.agreement import Agreement, agreement_of, chance_of_bein
 from noiseproof.results.differences import Difference, differences
 from noiseproof.results.formats import TEXT_FORMATS
 from noiseproof.results.gather import Failure, Gathered, gather
+from noiseproof.results.lost_classes import lost_classes
 from noiseproof.results.published import published, published_source, published_tables
 from noiseproof.results.records_file import read_records, write_records, write_results
 from noiseproof.results.result import Curves, Pulls, Result, line_of_result, result_of_line, result_of_record
@@ -49,6 +50,7 @@ __all__ = [
     "interval_of_mean",
     "is_within_published_spread",
     "line_of_result",
+    "lost_classes",
     "published",
     "published_source",
     "published_tables",

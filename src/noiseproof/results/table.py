@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from noiseproof.noise import parse_name, short_name
 from noiseproof.results.agreement import Agreement, agreement_of
+from noiseproof.results.lost_classes import note_on_lost_classes
 from noiseproof.results.published import published
 from noiseproof.results.result import Result
 from noiseproof.results.statistics import (
@@ -237,6 +238,8 @@ def notes_on(gathered: "Gathered") -> tuple[str, ...]:
             f"{gathered.other_config} runs were recorded with a config that is not the grid's now (another version "
             "or other settings); each run's own is shown with it."
         )
+    if (lost := note_on_lost_classes(gathered.results)) is not None:
+        notes.append(lost)
     if gathered.left_out:
         notes.append(
             f"{gathered.left_out} records are not shown: other data, or a second one of the same method, noise and "
