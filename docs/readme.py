@@ -39,7 +39,9 @@ def _comparison() -> str:
     run = [method for method in METHODS if any(table.cells[method, noise].ours for noise in NOISES)]
     for method in run:
         lines.append(f"| {markdown_text(method)} | {' | '.join(_cell(table, method, n) for n in NOISES)} |")
-    return "\n".join([*lines, "", *([str(table.agreement)] if table.agreement else []), ""])
+    for sentence in table.agreement_in_words:
+        lines += ["", sentence]
+    return "\n".join([*lines, ""])
 
 
 def _cell(table: ResultTable, method: str, noise: str) -> str:

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from statistics import mean
 
+from outside import outside_section
+
 from noiseproof.durations import duration
 from noiseproof.grids import Grid, load, names
 from noiseproof.results import Gathered, Result, gather, read_records, table_of
@@ -96,7 +98,8 @@ def reproduce_page() -> str:
         lines += ["## Cell by cell", ""]
     for _, name in (*shown, *beyond):
         if name in gathered:
-            lines += _grid_section(gathered[name])
+            elsewhere = [run for stem, runs in records.items() if stem != name for run in runs]
+            lines += _grid_section(gathered[name], elsewhere)
     others = {stem: results for stem, results in records.items() if stem not in gathered}
     if others:
         lines += ["## Other records", ""]
@@ -164,7 +167,7 @@ def _outcome(found: Gathered | None) -> str:
     return f"{text}; {within} of {judged} cells within the published spread" if judged else text
 
 
-def _grid_section(found: Gathered) -> list[str]:
+def _grid_section(found: Gathered, elsewhere: list[Result]) -> list[str]:
     table = table_of(found)
     name = found.grid.name
     lines = [f"({name})=", f"### {markdown_text(found.grid.title)}", ""]
@@ -175,11 +178,12 @@ def _grid_section(found: Gathered) -> list[str]:
     ]
     if table.has_published:
         lines += [PUBLISHED_RULE, ""]
-    if table.agreement is not None:
-        lines += [str(table.agreement), ""]
+    for sentence in table.agreement_in_words:
+        lines += [sentence, ""]
     lines += [*table.notes, ""] if table.notes else []
     if table.has_published:
-        lines += [*_at_a_glance(table), ""]
+        lines += [*_at_a_glance(table), "", *outside_section(table, elsewhere)]
+        lines += ["#### Every cell", ""]
     lines += [
         "| noise | method | published | ours (seeds) | difference | verdict | seconds a run | command |",
         "|---|---|---|---|---|---|---|---|",

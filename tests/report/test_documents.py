@@ -4,6 +4,7 @@
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 from tests import warm
@@ -42,6 +43,32 @@ def test_reproduction_says_what_was_run_and_what_not(tmp_path):
     for name in names():
         assert f"`noiseproof bench {name}`" in text
     assert "not run yet" in text
+
+
+def test_cells_outside_are_told_with_what_is_known_of_them(tmp_path):
+    """Lost classes by seed, and the same cell in another precision; a run of another cell is no such run."""
+    shutil.copytree(ROOT / "docs", tmp_path / "docs", ignore=shutil.ignore_patterns("_build"))
+    shutil.copy(ROOT / "README.md", tmp_path)
+    part = load("cifar10-table").narrowed(["ce"], ["sym-0.4", "sym-0.8"], [1, 2])
+    results = gathered_of(part, lambda cell: {"sym-0.4": 58.2, "sym-0.8": 40.0}[cell.noise] + cell.seed / 10)
+    losing = [
+        replace(each, predicted_marginals=(0.0, 0.0, *[0.125] * 8))
+        if (each.noise, each.seed) == ("sym-0.8", 2)
+        else each
+        for each in results.results
+    ]
+    write_results(tmp_path / "results" / "cifar10-table.jsonl", losing)
+    precisions = load("cifar10-precision").narrowed(["CE float32", "CE bf16"], ["sym-0.4", "sym-0.8"], [1, 2])
+    others = gathered_of(precisions, lambda cell: {"sym-0.4": 58.0, "sym-0.8": 20.09}[cell.noise])
+    write_results(tmp_path / "results" / "cifar10-precision.jsonl", others.results)
+    done = warm.run(["docs/generate.py"], cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    text = (tmp_path / "docs" / "reproduce.md").read_text()
+    section = text[
+        text.index("#### Outside the published spread: 1 of 2 cells") : text.index("#### Every cell")
+    ]
+    rows = [line for line in section.splitlines() if line.startswith("| sym")]
+    assert rows == ["| sym-0.8 | CE | +21.06 | ± 0.50 | 1, 2 | 0, 1 (2) | float32: 20.09 ± 0.00 (2) +1.00 |"]
 
 
 def test_no_published_record_is_made_up():

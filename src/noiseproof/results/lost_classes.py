@@ -3,8 +3,8 @@
 
 Losses that are nearly linear in the predicted probability, such as MAE, hardly pull at samples whose class is
 improbable. A class that falls behind early may so be given up for good, and which one that is depends on the seed.
-Each lost class costs its whole share of the test set: runs of the same cell then differ by steps of that size, not by
-the small normal spread of others.
+Each lost class costs its whole share of the test set: runs of the same cell then differ by steps of that size, not
+by the small normal spread of others.
 """
 
 from collections.abc import Iterable, Sequence

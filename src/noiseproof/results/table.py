@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from noiseproof.noise import parse_name, short_name
 from noiseproof.results.agreement import Agreement, agreement_of
-from noiseproof.results.lost_classes import note_on_lost_classes
+from noiseproof.results.lost_classes import lost_classes, note_on_lost_classes
 from noiseproof.results.published import published
 from noiseproof.results.result import Result
 from noiseproof.results.statistics import (
@@ -127,10 +127,25 @@ class ResultTable:
     @property
     def agreement(self) -> Agreement | None:
         """How the cells together lie to the paper's; None where too few can be compared."""
-        within, judged = self.verdicts
-        both = ((cell.ours, cell.published) for cell in self.cells.values())
-        pairs = [(ours, paper) for ours, paper in both if ours is not None and paper is not None]
-        return agreement_of(pairs, judged - within)
+        return _agreement(self.cells.values())
+
+    @property
+    def agreement_in_words(self) -> tuple[str, ...]:
+        """How the cells together lie to the paper's, and how those do in which no run of ours lost a class.
+
+        Such cells lie whole steps apart, and a few of them decide the mean of all.
+        """
+        if (whole := self.agreement) is None:
+            return ()
+        kept = [cell for cell in self.cells.values() if not any(map(lost_classes, cell.results))]
+        if (apart := _agreement(kept)) is None or apart.cells == whole.cells:
+            return (str(whole),)
+        cells = whole.cells - apart.cells
+        left_out = f"the {cells} cells" if cells > 1 else "the cell"
+        text = str(apart)
+        return str(
+            whole
+        ), f"Without {left_out} in which a run of ours lost a class: {text[0].lower()}{text[1:]}"
 
     @property
     def whole_columns(self) -> tuple[str, ...]:
@@ -180,13 +195,19 @@ class ResultTable:
         rules = [f"{what}: {SPREAD_RULE}"]
         if self.has_published:
             rules.append(PUBLISHED_RULE)
-        if (agreement := self.agreement) is not None:
-            rules.append(str(agreement))
+        rules += self.agreement_in_words
         if any(cell.is_bold for cell in self.cells.values()):
             rules.append(BOLD_RULE)
         elif not self.is_empty:
             rules.append("Nothing is bold: that takes three seeds or more of at least two methods.")
         return (*rules, *self.notes)
+
+
+def _agreement(cells: Iterable[TableCell]) -> Agreement | None:
+    cells = list(cells)
+    both = ((cell.ours, cell.published) for cell in cells)
+    pairs = [(ours, paper) for ours, paper in both if ours is not None and paper is not None]
+    return agreement_of(pairs, sum(cell.verdict == "outside" for cell in cells))
 
 
 def table_of(gathered: "Gathered") -> ResultTable:

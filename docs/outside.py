@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The part of docs/reproduce.md on cells outside the published spread: what recorded runs tell of each."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from noiseproof.noise import parse_name
+from noiseproof.results import Result, lost_classes, summarise
+from noiseproof.results.formats import markdown_text
+from noiseproof.results.lost_classes import named
+from noiseproof.results.table import ResultTable, TableCell
+
+CHOICES = ("precision", "noise", "noise_seed", "loss_parameters")
+"""Fields in which another run of a cell may differ: where the paper's text and its code leave a choice."""
+
+INTRODUCTION = """\
+Lost: classes that a run hardly ever predicts (less than a tenth as often as its labels name them), by seed. Each
+costs its share of the test set, so that such runs lie whole steps apart.
+Otherwise: the same cell in another precision, with another generator of noise or another gradient, its mean (seeds)
+and that mean's difference from the paper's; a dash where no such run is recorded."""
+
+
+def outside_section(table: ResultTable, others: Iterable[Result]) -> list[str]:
+    """Lines on every cell outside the published spread; none where there is no such cell.
+
+    Args:
+        table: with published numbers.
+        others: runs of other grids, among which the same cells are looked for.
+    """
+    cells = [cell for cell in table.cells.values() if cell.verdict == "outside"]
+    if not cells:
+        return []
+    others = list(others)
+    lines = [
+        f"#### Outside the published spread: {len(cells)} of {table.verdicts[1]} cells",
+        "",
+        INTRODUCTION,
+        "",
+        "| noise | method | ours − paper | allowed | seeds | lost | otherwise |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for cell in cells:
+        lost = [(result.seed, names) for result in cell.results if (names := lost_classes(result))]
+        values = (
+            markdown_text(cell.noise),
+            markdown_text(cell.method),
+            f"{cell.difference:+.2f}",
+            f"± {cell.tolerance:.2f}",
+            ", ".join(str(result.seed) for result in cell.results),
+            "; ".join(f"{markdown_text(named(names))} ({seed})" for seed, names in lost) or "–",
+            "; ".join(_otherwise(cell, others)) or "–",
+        )
+        lines.append(f"| {' | '.join(values)} |")
+    return [*lines, ""]
+
+
+def _otherwise(cell: TableCell, others: Iterable[Result]) -> list[str]:
+    """What became of the same cell with other choices."""
+    own = cell.results[0].config
+    found: dict[str, list[float]] = {}
+    for result in others:
+        if choices := other_choices(own, result.config):
+            found.setdefault(choices, []).append(result.score)
+    assert cell.published is not None
+    texts = []
+    for choices, scores in found.items():
+        summary = summarise(scores)
+        texts.append(f"{markdown_text(choices)}: {summary} {summary.mean - cell.published.mean:+.2f}")
+    return texts
+
+
+def other_choices(own: Mapping[str, Any], other: Mapping[str, Any]) -> str:
+    """How a run differs from a cell's, in words; empty where it is no other run of that cell, or the same.
+
+    >>> cell = {"loss": "fl", "noise": "sym-0.4", "seed": 1, "precision": "bf16", "loss_parameters": {}}
+    >>> other_choices(cell, cell | {"noise": "sym-0.4-bernoulli", "seed": 2, "precision": "float32"})
+    'float32, bernoulli'
+    >>> other_choices(cell, cell | {"loss_parameters": {"detach_modulator": False}})
+    'detach_modulator = False'
+    >>> other_choices(cell, cell | {"noise": "sym-0.8"}), other_choices(cell, cell | {"loss": "ce"})
+    ('', '')
+    """
+    if not own or not other:
+        return ""
+    differing = [key for key in own if key != "seed" and own.get(key) != other.get(key)]
+    if not set(differing) <= set(CHOICES):
+        return ""
+    words = []
+    if "precision" in differing:
+        words.append(str(other["precision"]))
+    if "noise" in differing:
+        mine, theirs = (parse_name(str(config["noise"])) for config in (own, other))
+        if replace(mine, generator=None) != replace(theirs, generator=None):
+            return ""
+        words.append(theirs.generator or "published generator")
+    if "noise_seed" in differing:
+        words.append(f"noise seed {other['noise_seed']}")
+    if "loss_parameters" in differing:
+        mine_said, said = own["loss_parameters"], other["loss_parameters"]
+        changed = {key: value for key, value in said.items() if mine_said.get(key) != value}
+        if set(changed) != {"detach_modulator"}:
+            return ""
+        words += [f"{key} = {value}" for key, value in changed.items()]
+    return ", ".join(words)
