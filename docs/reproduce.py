@@ -11,7 +11,7 @@ from outside import outside_section
 
 from noiseproof.durations import duration
 from noiseproof.grids import Grid, load, names
-from noiseproof.results import Gathered, Result, gather, read_records, table_of
+from noiseproof.results import Gathered, Result, gather, lost_classes, read_records, table_of
 from noiseproof.results.formats import NOTHING, markdown_text, spread
 from noiseproof.results.table import PUBLISHED_RULE, ResultTable, TableCell
 
@@ -183,13 +183,37 @@ def _grid_section(found: Gathered, elsewhere: list[Result]) -> list[str]:
     lines += [*table.notes, ""] if table.notes else []
     if table.has_published:
         lines += [*_at_a_glance(table), "", *outside_section(table, elsewhere)]
-        lines += ["#### Every cell", ""]
+        lines += [*_lost_by_method(table), "#### Every cell", ""]
     lines += [
         "| noise | method | published | ours (seeds) | difference | verdict | seconds a run | command |",
         "|---|---|---|---|---|---|---|---|",
     ]
     lines += [_row(table, method, noise) for noise in table.noises for method in table.methods]
     return [*lines, ""]
+
+
+def _lost_by_method(table: ResultTable) -> list[str]:
+    """How many runs of each method lost a class; nothing where none did."""
+    runs = {
+        method: [run for noise in table.noises for run in table.cells[method, noise].results]
+        for method in table.methods
+    }
+    losing = {method: sum(1 for run in found if lost_classes(run)) for method, found in runs.items()}
+    if not any(losing.values()):
+        return []
+    return [
+        "#### Runs that lost a class, by method",
+        "",
+        "| method | runs | lost a class | noises |",
+        "|---|---|---|---|",
+        *(
+            f"| {markdown_text(method)} | {len(found)} | {losing[method] or 'none'} | "
+            f"{', '.join(dict.fromkeys(run.noise for run in found if lost_classes(run))) or NOTHING} |"
+            for method, found in runs.items()
+            if found
+        ),
+        "",
+    ]
 
 
 def _at_a_glance(table: ResultTable) -> list[str]:
