@@ -56,5 +56,16 @@ def test_a_table_that_leans_to_one_side_is_told_from_one_that_does_not():
     assert str(other.cells) in str(other)
 
 
+@pytest.mark.parametrize("seeds", [1, 3])
+def test_runs_of_the_same_distribution_spread_as_the_published_deviations_make_them(seeds):
+    """Also where these differ from cell to cell, and though each is of three runs only."""
+    pairs = [pair for deviation in (0.1, 0.5, 3.0) for pair in simulated(seeds, deviation, 2000)]
+    found = agreement_of(pairs, outside(pairs))
+    expected = np.sqrt(np.mean(np.square([0.1, 0.5, 3.0])) * (1 / seeds + 1 / 3))
+    assert (found.spread, found.spread_by_chance) == pytest.approx((expected, expected), rel=0.05)
+    wide = agreement_of([(Summary(ours.mean + 3, ours.std, seeds), paper) for ours, paper in pairs], 0)
+    assert wide.spread > 1.5 * wide.spread_by_chance
+
+
 def test_a_few_cells_are_not_summed_up():
     assert agreement_of(simulated(1, 1.0, 9), 0) is None

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a whole table agrees with the paper: its mean difference, and how many cells would be outside by chance.
+"""How a whole table agrees with the paper: its mean difference, its spread, and how many cells would be outside by
+chance.
 
 A deviation of three seeds is itself uncertain, so that even runs of the very same program leave the published
-spread now and then. What counts is whether more cells do than would by chance, and whether they lean to one side.
+spread now and then, and more often where the published deviation is small by luck. What counts is whether all cells
+together lie further from the paper's than its deviations make them, and whether they lean to one side.
 """
 
 import math
@@ -30,6 +32,9 @@ class Agreement:
         cells: that both have.
         difference: mean of ours − paper over them, in points.
         standard_error: of that mean, by its spread over the cells.
+        spread: root of the mean square of ours − paper.
+        spread_by_chance: the same if ours had the paper's distribution, √(mean of s₂²·(1/n₁ + 1/n₂)). Squares of
+            deviations are not biased, however few seeds they are of.
         distance: median of |ours − paper|.
         outside: cells that are not within the published spread.
         by_chance: how many would be if ours had the paper's distribution, with its published deviation.
@@ -38,6 +43,8 @@ class Agreement:
     cells: int
     difference: float
     standard_error: float
+    spread: float
+    spread_by_chance: float
     distance: float
     outside: int
     by_chance: float
@@ -45,9 +52,10 @@ class Agreement:
     def __str__(self) -> str:
         return (
             f"Over {self.cells} cells ours differ from the paper's by {self.difference:+.2f} ± "
-            f"{self.standard_error:.2f} points (mean and its standard error), half of them by {self.distance:.2f} "
-            f"at most; {self.outside} are outside the published spread, where {self.by_chance:.1f} would be by "
-            "chance."
+            f"{self.standard_error:.2f} points (mean and its standard error) and by {self.spread:.2f} in root mean "
+            f"square, where the published deviations make {self.spread_by_chance:.2f}; half of them differ by "
+            f"{self.distance:.2f} at most. {self.outside} are outside the published spread, where "
+            f"{self.by_chance:.1f} would be by chance."
         )
 
 
@@ -61,8 +69,9 @@ def agreement_of(pairs: Iterable[tuple[Summary, Summary]], outside: int) -> Agre
     Example:
         >>> paper = Summary(61.0, 0.5, 3)
         >>> print(agreement_of([(Summary(60.9 + 0.02 * i, None, 1), paper) for i in range(10)], 0))
-        Over 10 cells ours differ from the paper's by -0.01 ± 0.02 points (mean and its standard error), half of
-        them by 0.05 at most; 0 are outside the published spread, where 1.5 would be by chance.
+        Over 10 cells ours differ from the paper's by -0.01 ± 0.02 points (mean and its standard error) and by 0.06
+        in root mean square, where the published deviations make 0.58; half of them differ by 0.05 at most. 0 are
+        outside the published spread, where 1.5 would be by chance.
     """
     pairs = list(pairs)
     if len(pairs) < FEWEST_CELLS:
@@ -72,6 +81,8 @@ def agreement_of(pairs: Iterable[tuple[Summary, Summary]], outside: int) -> Agre
         len(pairs),
         mean(differences),
         stdev(differences) / math.sqrt(len(differences)),
+        math.sqrt(mean(each**2 for each in differences)),
+        math.sqrt(mean((paper.std or 0.0) ** 2 * (1 / ours.n + 1 / paper.n) for ours, paper in pairs)),
         median(map(abs, differences)),
         outside,
         sum(chance_of_being_outside(ours.n, paper) for ours, paper in pairs),
