@@ -121,7 +121,7 @@ def _overview(
             continue
         grid = load(name)
         runs = len(grid.methods) * len(grid.noises) * len(grid.seeds)
-        machine, time = _expected(grid, runs, gathered.get(name), records)
+        machine, time = _expected(grid, gathered.get(name), records)
         lines.append(
             f"| {markdown_text(title)} | `noiseproof bench {name}` | {runs} | {machine} | {time} | "
             f"{_outcome(gathered.get(name))} |"
@@ -129,9 +129,7 @@ def _overview(
     return lines
 
 
-def _expected(
-    grid: Grid, runs: int, found: Gathered | None, records: dict[str, list[Result]]
-) -> tuple[str, str]:
+def _expected(grid: Grid, found: Gathered | None, records: dict[str, list[Result]]) -> tuple[str, str]:
     """Machine and time: measured where the grid was run, else by the pace of like runs of other grids."""
     precisions = {each.settings.get("precision", grid.settings.get("precision")) for each in grid.methods}
     timed = [result for result in found.results if result.seconds] if found else []
@@ -147,10 +145,12 @@ def _expected(
     if not timed:
         return "–", "not measured yet"
     machines = ", ".join(dict.fromkeys(markdown_text(_hardware(result)) for result in timed))
-    seconds = mean(result.seconds or 0.0 for result in timed)
+    total = sum(result.seconds or 0.0 for result in timed)
     if found and not found.missing:
-        return machines, f"{duration(sum(result.seconds or 0.0 for result in timed))}"
-    return machines, f"about {duration(seconds * runs)}, {source}"
+        return machines, duration(total)
+    epochs = sum(cell.config.epochs for cell in grid.cells())
+    an_epoch = total / sum(result.config.get("epochs") or len(result.curves.test) for result in timed)
+    return machines, f"about {duration(an_epoch * epochs)}, {source}"
 
 
 def _hardware(result: Result) -> str:

@@ -39,6 +39,7 @@ RUNS = {
     "cifar100-beyond": 4 * 10 * 3,
     "cifar10-alternatives": 6 * 10 * 3,
     "cifar10-precision": 6 * 2 * 3,
+    "cifar10-lost-classes": 6 * 3 * 8,
     "digits-table": 12 * 6 * 3,
     "fashion-table": 8 * 3 * 2,
     "isic-table": 7 * 7 * 3,
