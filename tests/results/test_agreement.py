@@ -61,10 +61,23 @@ def test_runs_of_the_same_distribution_spread_as_the_published_deviations_make_t
     """Also where these differ from cell to cell, and though each is of three runs only."""
     pairs = [pair for deviation in (0.1, 0.5, 3.0) for pair in simulated(seeds, deviation, 2000)]
     found = agreement_of(pairs, outside(pairs))
-    expected = np.sqrt(np.mean(np.square([0.1, 0.5, 3.0])) * (1 / seeds + 1 / 3))
-    assert (found.spread, found.spread_by_chance) == pytest.approx((expected, expected), rel=0.05)
-    wide = agreement_of([(Summary(ours.mean + 3, ours.std, seeds), paper) for ours, paper in pairs], 0)
-    assert wide.spread > 1.5 * wide.spread_by_chance
+    assert found.spread_by_chance == pytest.approx(stats.t.ppf(0.75, df=2))
+    assert found.spread == pytest.approx(found.spread_by_chance, abs=4 * 0.0244)  # of a median of 2,000
+    twice = [(Summary(2 * ours.mean - paper.mean, None, seeds), paper) for ours, paper in pairs]
+    assert agreement_of(twice, 0).spread == pytest.approx(2 * found.spread)
+
+
+def test_one_cell_with_a_wide_deviation_does_not_decide_the_spread():
+    near = [(Summary(70.1, None, 1), Summary(70.0, 0.1, 3))] * 20
+    far = (Summary(90.0, None, 1), Summary(70.0, 30.0, 3))
+    assert agreement_of([*near, far], 0).spread == agreement_of(near, 0).spread == pytest.approx(3**0.5 / 2)
+
+
+def test_without_published_deviations_nothing_is_said_of_standard_errors():
+    found = agreement_of([(Summary(70.1, None, 1), Summary(70.0, None, 3))] * 10, 0)
+    assert found.spread is None
+    assert found.spread_by_chance is None
+    assert str(found).endswith("at most; 0 are outside the published spread.")
 
 
 def test_a_few_cells_are_not_summed_up():

@@ -5,6 +5,11 @@ chance.
 A deviation of three seeds is itself uncertain, so that even runs of the very same program leave the published
 spread now and then, and more often where the published deviation is small by luck. What counts is whether all cells
 together lie further from the paper's than its deviations make them, and whether they lean to one side.
+
+The first is told by ours − paper in standard errors, s₂·√(1/n₁ + 1/n₂). For runs of the paper's distribution that
+is Student's t with n₂ − 1 degrees of freedom, whatever the cell's deviation. Its median gives every cell the same
+weight; in a mean of squares one cell with a wide deviation would decide. All of this takes published deviations to
+have the divisor n − 1; were it n, chance would make that median larger by √(n₂/(n₂ − 1)).
 """
 
 import math
@@ -32,30 +37,35 @@ class Agreement:
         cells: that both have.
         difference: mean of ours − paper over them, in points.
         standard_error: of that mean, by its spread over the cells.
-        spread: root of the mean square of ours − paper.
-        spread_by_chance: the same if ours had the paper's distribution, √(mean of s₂²·(1/n₁ + 1/n₂)). Squares of
-            deviations are not biased, however few seeds they are of.
         distance: median of |ours − paper|.
+        spread: the same in standard errors of each cell, by its published deviation; None where none has one.
+        spread_by_chance: what that would be if ours had the paper's distribution.
         outside: cells that are not within the published spread.
-        by_chance: how many would be if ours had the paper's distribution, with its published deviation.
+        by_chance: how many would be if ours had the paper's distribution, with exactly the published deviation. A
+            lower bound, about: a deviation that came out small by luck leaves more outside.
     """
 
     cells: int
     difference: float
     standard_error: float
-    spread: float
-    spread_by_chance: float
     distance: float
+    spread: float | None
+    spread_by_chance: float | None
     outside: int
     by_chance: float
 
     def __str__(self) -> str:
-        return (
+        text = (
             f"Over {self.cells} cells ours differ from the paper's by {self.difference:+.2f} ± "
-            f"{self.standard_error:.2f} points (mean and its standard error) and by {self.spread:.2f} in root mean "
-            f"square, where the published deviations make {self.spread_by_chance:.2f}; half of them differ by "
-            f"{self.distance:.2f} at most. {self.outside} are outside the published spread, where "
-            f"{self.by_chance:.1f} would be by chance."
+            f"{self.standard_error:.2f} points (mean and its standard error), half of them by {self.distance:.2f} "
+            "at most"
+        )
+        if self.spread is None:
+            return f"{text}; {self.outside} are outside the published spread."
+        return (
+            f"{text}. In standard errors by the published deviations, half differ by {self.spread:.2f} at most, "
+            f"where chance alone makes it {self.spread_by_chance:.2f}; {self.outside} are outside the published "
+            f"spread, where {self.by_chance:.1f} would be by chance were those deviations exact."
         )
 
 
@@ -69,24 +79,40 @@ def agreement_of(pairs: Iterable[tuple[Summary, Summary]], outside: int) -> Agre
     Example:
         >>> paper = Summary(61.0, 0.5, 3)
         >>> print(agreement_of([(Summary(60.9 + 0.02 * i, None, 1), paper) for i in range(10)], 0))
-        Over 10 cells ours differ from the paper's by -0.01 ± 0.02 points (mean and its standard error) and by 0.06
-        in root mean square, where the published deviations make 0.58; half of them differ by 0.05 at most. 0 are
-        outside the published spread, where 1.5 would be by chance.
+        Over 10 cells ours differ from the paper's by -0.01 ± 0.02 points (mean and its standard error), half of
+        them by 0.05 at most. In standard errors by the published deviations, half differ by 0.09 at most, where
+        chance alone makes it 0.82; 0 are outside the published spread, where 1.5 would be by chance were those
+        deviations exact.
     """
     pairs = list(pairs)
     if len(pairs) < FEWEST_CELLS:
         return None
     differences = [ours.mean - paper.mean for ours, paper in pairs]
+    spread, spread_by_chance = _spread(pairs)
     return Agreement(
         len(pairs),
         mean(differences),
         stdev(differences) / math.sqrt(len(differences)),
-        math.sqrt(mean(each**2 for each in differences)),
-        math.sqrt(mean((paper.std or 0.0) ** 2 * (1 / ours.n + 1 / paper.n) for ours, paper in pairs)),
         median(map(abs, differences)),
+        spread,
+        spread_by_chance,
         outside,
         sum(chance_of_being_outside(ours.n, paper) for ours, paper in pairs),
     )
+
+
+def _spread(pairs: Iterable[tuple[Summary, Summary]]) -> tuple[float | None, float | None]:
+    """Median of |ours − paper| in standard errors, and what it is for runs of the paper's distribution."""
+    from scipy.special import stdtrit
+
+    known = [(ours, paper, paper.std) for ours, paper in pairs if paper.std and paper.n > 1]
+    if not known:
+        return None, None
+    errors = [
+        abs(ours.mean - paper.mean) / (deviation * math.sqrt(1 / ours.n + 1 / paper.n))
+        for ours, paper, deviation in known
+    ]
+    return median(errors), mean(float(stdtrit(paper.n - 1, 0.75)) for _, paper, _ in known)
 
 
 def chance_of_being_outside(seeds: int, paper: Summary) -> float:
