@@ -15,8 +15,8 @@ CHOICES = ("precision", "noise", "noise_seed", "loss_parameters")
 """Fields in which another run of a cell may differ: where the paper's text and its code leave a choice."""
 
 INTRODUCTION = """\
-Lost: classes that a run hardly ever predicts (less than a tenth as often as its labels name them), by seed. Each
-costs its share of the test set, so that such runs lie whole steps apart.
+Lost: classes that a run hardly ever predicts (with a mean probability of less than a tenth of their share of its
+labels), by seed. Each costs up to its share of the test set, so that such runs lie whole steps apart.
 Otherwise: the same cell in another precision, with another generator of noise or another gradient, its mean (seeds)
 and that mean's difference from the paper's; a dash where no such run is recorded."""
 

@@ -3,8 +3,8 @@
 
 Losses that are nearly linear in the predicted probability, such as MAE, hardly pull at samples whose class is
 improbable. A class that falls behind early may so be given up for good, and which one that is depends on the seed.
-Each lost class costs its whole share of the test set: runs of the same cell then differ by steps of that size, not
-by the small normal spread of others.
+Each lost class costs what would else be right of it, up to its whole share of the test set: runs of the same cell
+then differ by such steps, not by the small normal spread of others.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 from noiseproof.results.result import Result
 
 LOST_BELOW = 0.1
-"""A class is lost that is predicted less than so many times as often as labels name it. Runs leave little
-doubt: those of the paper's table predict a class either less than 0.03 or more than 0.4 times as often."""
+"""A class is lost whose mean predicted probability is less than so many times its share of the labels. Runs leave
+little doubt: in those of the paper's table it is either less than 0.03 or more than 0.4 times that share."""
 
 MOST_NAMED = 12
 """Lost classes of a run that are named; of a hundred classes many may be lost."""
@@ -56,12 +56,14 @@ def named(lost: Sequence[str]) -> str:
 def note_on_lost_classes(results: Iterable[Result]) -> str | None:
     """How many runs have lost classes, in a sentence for a table's caption; None where none has."""
     results = list(results)
-    found = [lost for result in results if (lost := lost_classes(result))]
+    known = [result for result in results if result.predicted_marginals]
+    found = [lost for result in known if (lost := lost_classes(result))]
     if not found:
         return None
     most = max(len(lost) for lost in found)
     up_to = f", or up to {most}" if most > 1 else ""
+    on_record = " whose predictions are on record" if len(known) < len(results) else ""
     return (
-        f"{len(found)} of {len(results)} runs lost a class{up_to}: predicted less than a tenth as often as labels "
-        "name it. Each costs its share of the test set."
+        f"{len(found)} of {len(known)} runs{on_record} lost a class{up_to}: its mean predicted probability is less "
+        "than a tenth of its share of the labels. Each costs up to its share of the test set."
     )
