@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What docs/reproduce.md expects of grids that are not run: time by like runs, and on which machine."""
+
+import importlib
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from noiseproof.grids import load
+from noiseproof.results import Result
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+@pytest.fixture(scope="module")
+def reproduce():
+    sys.path.insert(0, str(DOCS))
+    try:
+        yield importlib.import_module("reproduce")
+    finally:
+        sys.path.remove(str(DOCS))
+
+
+def run(precision, seconds, epochs=120, **config):
+    environment = {"hardware": "NVIDIA H200", "device": "cuda"}
+    return Result(
+        "cifar10",
+        "ce",
+        "clean",
+        1,
+        90.0,
+        "0",
+        "CE",
+        seconds=seconds,
+        config={"precision": precision, "epochs": epochs, **config},
+        environment=environment,
+    )
+
+
+def expected(reproduce, name, **records):
+    return reproduce._expected(
+        load(name), None, {stem.replace("_", "-"): runs for stem, runs in records.items()}
+    )
+
+
+def test_each_precision_has_its_own_pace(reproduce):
+    """18 runs of 120 epochs in each."""
+    runs = [run("bf16", 12.0), run("float32", 60.0, epochs=60)]
+    machine, time = expected(reproduce, "cifar10-precision", cifar10_table=runs)
+    assert machine == "NVIDIA H200"
+    assert time == "about 39 min 36 s, by the pace of `cifar10-table.jsonl`"
+
+
+def test_runs_of_a_kind_that_was_never_timed_are_counted_apart(reproduce):
+    _, time = expected(reproduce, "cifar10-precision", cifar10_table=[run("bf16", 12.0)])
+    assert time.startswith("about 3 min 36 s, ")
+    assert time.endswith(", and 18 runs of a kind that is not timed yet")
+
+
+def test_a_jacobian_is_another_kind(reproduce):
+    plain = expected(reproduce, "regularisers-anl", cifar10_table=[run("bf16", 12.0)])[1]
+    both = [run("bf16", 12.0), run("bf16", 24.0, jacobian=1e-5)]
+    assert "of a kind that is not timed yet" in plain
+    assert (
+        "of a kind that is not timed yet"
+        not in expected(reproduce, "regularisers-anl", cifar10_table=both)[1]
+    )
+
+
+def test_the_grids_own_runs_count_before_others(reproduce):
+    others = [run("bf16", 120.0)] * 9
+    _, time = expected(
+        reproduce, "overfitting-curves", overfitting_curves=[run("bf16", 12.0)], cifar10_table=others
+    )
+    assert time == "about 1 min 00 s, by its runs so far"
+
+
+def test_runs_without_a_config_are_of_another_engine(reproduce):
+    old = replace(run("bf16", 700.0), config={})
+    assert expected(reproduce, "overfitting-curves", cifar10_table=[old]) == ("–", "not measured yet")
+
+
+def test_a_processor_is_named_where_it_is_on_record(reproduce):
+    cpu = {"hardware": "x86_64", "device": "cpu"}
+    assert reproduce._hardware(replace(run("bf16", 1.0), environment=cpu)) == "x86_64"
+    named = cpu | {"processor": "AMD EPYC, AVX2"}
+    assert reproduce._hardware(replace(run("bf16", 1.0), environment=named)) == "AMD EPYC, AVX2"
+    gpu = {"hardware": "NVIDIA H200", "device": "cuda", "processor": "AMD EPYC"}
+    assert reproduce._hardware(replace(run("bf16", 1.0), environment=gpu)) == "NVIDIA H200"
