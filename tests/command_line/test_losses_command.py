@@ -46,6 +46,24 @@ def test_the_example_it_prints_runs():
         assert type(made["loss"]) is record(name).module
 
 
+def test_a_loss_is_checked_and_what_is_wrong_makes_the_status_one():
+    result = run("losses", "nce", "--check")
+    assert result.exit_code == 0
+    assert "note  asymmetric noise" in result.stdout
+    found = json.loads(run("losses", "ce", "--check", "--json").stdout)
+    assert {"subject": "pickling", "verdict": "fine", "text": "a copy is equal"} in found
+    object.__setattr__(record("ce"), "symmetric", True)
+    try:
+        wrong = run("losses", "ce", "--check")
+    finally:
+        object.__setattr__(record("ce"), "symmetric", False)
+    assert wrong.exit_code == 1
+    assert "wrong  symmetric" in wrong.stdout
+    for words, text in (((), "--check: name a loss"), (("dice",), "looks at whole images")):
+        refused = run("losses", *words, "--check")
+        assert (refused.exit_code, text in refused.stderr) == (2, True)
+
+
 def test_json_is_complete():
     parsed = json.loads(run("losses", "--json").stdout)
     assert [each["name"] for each in parsed] == [*available(), *available(whole_images=True)]

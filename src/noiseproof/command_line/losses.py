@@ -27,20 +27,33 @@ EPILOG = """
 
   noiseproof losses anl-ce          one loss: formula, published hyper-parameters, how to use it
 
+  noiseproof losses anl-ce --check  what it does, measured: gradient, range, symmetry, what noise does to it
+
+  noiseproof --import mine losses nsquare --check   the same of one of your own
+
   noiseproof losses --json          the same for programs
 """
 
 
 def losses(
     name: Annotated[str | None, typer.Argument(help="The loss to explain, e.g. anl-ce.")] = None,
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check", help="Measure what it does: gradient, range, symmetry, effect of noise, options."
+        ),
+    ] = False,
     json: Json = False,
 ) -> None:
-    """List the catalogue of losses, or explain one."""
+    """List the catalogue of losses, explain one, or measure what it does."""
     from noiseproof.losses import available, record
 
     try:
         names = (name,) if name else (*available(), *available(whole_images=True))
         records = [record(each) for each in names]
+        if check:
+            _check(records, json)
+            return
     except ValueError as error:
         fail(error)
     if json:
@@ -49,6 +62,36 @@ def losses(
         _explain(records[0], open_console(PIPED_WIDTH))
     else:
         _list(records, open_console(PIPED_WIDTH))
+
+
+def _check(records: "list[LossRecord]", json: bool) -> None:
+    """Print what was found of a loss; the exit status is 1 where something is wrong."""
+    from dataclasses import asdict
+
+    from rich.markup import escape
+    from rich.table import Table
+
+    from noiseproof.losses import check_loss
+
+    if len(records) != 1:
+        raise ValueError("--check: name a loss, as in noiseproof losses anl-ce --check")
+    found = check_loss(records[0])
+    if json:
+        typer.echo(as_json([asdict(each) for each in found.findings]))
+    else:
+        console = open_console(PIPED_WIDTH)
+        table = Table.grid(padding=(0, 2))
+        table.add_column()
+        table.add_column(style="bold", no_wrap=True)
+        table.add_column(overflow="fold")
+        colours = {"fine": "green", "note": "yellow", "wrong": "bold red"}
+        for each in found.findings:
+            verdict = f"[{colours[each.verdict]}]{each.verdict}[/]"
+            table.add_row(verdict, each.subject, escape(each.text))
+        console.print(f"[bold]{escape(records[0].name)}[/bold]: {escape(records[0].title)}\n")
+        console.print(table)
+    if not found.is_fine:
+        raise typer.Exit(1)
 
 
 def _list(records: "list[LossRecord]", console: "Console") -> None:

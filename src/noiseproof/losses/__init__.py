@@ -85,6 +85,7 @@ from noiseproof.losses.epsilon_softmax import (
     epsilon_softmax_cross_entropy_mae,
     epsilon_softmax_focal_mae,
 )
+from noiseproof.losses.examination import Examination, Finding, check_loss
 from noiseproof.losses.focal_loss import (
     Focal,
     focal,
@@ -161,6 +162,8 @@ __all__ = [
     "CrossEntropyAndDice",
     "EpsilonSoftmaxCrossEntropyAndMAE",
     "EpsilonSoftmaxFocalAndMAE",
+    "Examination",
+    "Finding",
     "Focal",
     "GeneralizedCrossEntropy",
     "ImageLoss",
@@ -203,6 +206,7 @@ __all__ = [
     "asymmetric_generalized_cross_entropy",
     "asymmetric_unhinged",
     "available",
+    "check_loss",
     "clip_logits",
     "combine",
     "create",

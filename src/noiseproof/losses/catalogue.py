@@ -75,6 +75,12 @@ def register(record: LossRecord) -> None:
     Traceback (most recent call last):
     ValueError: name: 'ce' is in the catalogue already; choose another name
     """
+    module = record.module
+    if not (isinstance(module, type) and issubclass(module, RobustLoss)):
+        raise TypeError(
+            f"module: expected a class that extends noiseproof.losses.RobustLoss, got {checks.shown(module)}; "
+            "extend it, and if it has a forward of its own, call super().__init__(None, **options)"
+        )
     for name in (record.name, *record.aliases):
         if name in _RECORDS or name in _ALIASES:
             raise ValueError(f"name: {name!r} is in the catalogue already; choose another name")

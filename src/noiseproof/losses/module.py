@@ -7,8 +7,12 @@ from typing import Any, TypedDict
 from torch import Tensor, nn
 
 from noiseproof.losses import checks
-from noiseproof.losses.calculus import Term
+from noiseproof.losses.calculus import Active, Term, WeightedSum
 from noiseproof.losses.evaluate import evaluate
+from noiseproof.losses.labels import PerClass
+
+NO_TERM = WeightedSum(())
+"""The term of a class that has none, since its ``forward`` does all."""
 
 
 class Options(TypedDict, total=False):
@@ -24,7 +28,8 @@ class RobustLoss(nn.Module):
     """A loss made of a :class:`~noiseproof.losses.calculus.Term`, used like torch's cross-entropy.
 
     Args:
-        term: what is evaluated.
+        term: what is evaluated: a term, or a function from log-probabilities to the loss of each class by itself;
+            ``None`` in a class that has a ``forward`` of its own.
         weight: one weight a class (K,); kept as a buffer, so that it moves with the module.
         ignore_index: target value of samples without a label.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
@@ -33,13 +38,15 @@ class RobustLoss(nn.Module):
     Example:
         >>> import torch
         >>> from noiseproof.losses import RobustLoss
-        >>> from noiseproof.losses.calculus import Active
-        >>> squared = RobustLoss(Active(lambda log_p: (1 - log_p.exp()) ** 2))
+        >>> squared = RobustLoss(lambda log_p: (1 - log_p.exp()) ** 2)
         >>> squared(torch.zeros(2, 4), torch.tensor([0, 3]))
         tensor(0.5625)
     """
 
     weight: Tensor | None
+
+    _evaluates_its_term = True
+    """Whether ``forward`` is the one below, not one of a subclass."""
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         """Give every class a ``forward`` of its own.
@@ -48,7 +55,9 @@ class RobustLoss(nn.Module):
         is compiled in a process would fail.
         """
         super().__init_subclass__(**arguments)
-        if "forward" not in cls.__dict__:
+        if "forward" in cls.__dict__:
+            cls._evaluates_its_term = False
+        elif cls._evaluates_its_term:
             shared = RobustLoss.forward
             cls.forward = FunctionType(  # type: ignore[method-assign]
                 shared.__code__.replace(), shared.__globals__, shared.__name__
@@ -57,7 +66,7 @@ class RobustLoss(nn.Module):
 
     def __init__(
         self,
-        term: Term,
+        term: Term | PerClass | None,
         *,
         weight: Tensor | None = None,
         ignore_index: int = -100,
@@ -66,11 +75,25 @@ class RobustLoss(nn.Module):
     ) -> None:
         super().__init__()
         checks.reduction(reduction)
-        self.term = term
+        self.term = self._checked(term)
         self.ignore_index = ignore_index
         self.reduction = reduction
         self.check_labels = check_labels
         self.register_buffer("weight", weight)
+
+    @classmethod
+    def _checked(cls, term: Term | PerClass | None) -> Term:
+        if isinstance(term, Term):
+            return term
+        if callable(term) and not isinstance(term, nn.Module | type):
+            return Active(term)
+        if term is None and not cls._evaluates_its_term:
+            return NO_TERM
+        raise TypeError(
+            "term: expected a term of noiseproof.losses.calculus, a function from log-probabilities to the loss of "
+            f"each class, or None in a class with a forward of its own, got {checks.shown(term)} of type "
+            f"{type(term).__name__}"
+        )
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
         """Loss of logits (N, K), (N, K, d1, …) or (K,) against indices or probabilities."""
