@@ -49,14 +49,16 @@ AFTER = """\
   their own, which passes over a checkpoint when the disk is slower than the epochs, they leave one of 0.46 s; four
   ResNet-34 side by side (170 MB an epoch each) went from 1.58 s to 1.23 s. Since then a pack copies its state to
   the host every ten seconds at most, not after every epoch: six to eight U-Nets side by side take 0.245 s an epoch
-  each, one alone 0.33 s, checkpoints included (`results/isic-table.jsonl`). The lines above are older.
+  each (seven of eight with T-Loss: 0.294 s; eleven: 0.276 s), one alone 0.33 s, checkpoints included
+  (`results/isic-table.jsonl`). The lines above are older.
 * Sixteen runs of the 8-layer CNN side by side took 0.203 to 0.217 s an epoch each, in three packs of 120 epochs,
   with all that starting them takes (`results/cifar10-table.jsonl`), at 660 W of 700. The GPU was idle for 4 to 6%
   of that, once an epoch, while the host launched the next epoch's augmentation. Since that is spread over the epoch
   before, on a stream of its own, three such packs took 0.197 s, the GPU 99 to 100% busy and at 690 W of 700. Better
   launching has hardly anything left to bring.
-* In float32 an epoch of the 8-layer CNN takes 1.55 s, 1.3 s of it convolutions at 26 to 42 TFLOP/s; channels first
-  they would be 5 to 14% faster, at 200 channels instead of 196 they are up to 17% slower.
+* In float32 an epoch of the 8-layer CNN takes 1.46 to 1.65 s (`results/cifar10-precision.jsonl`), 1.3 s of it
+  convolutions at 26 to 42 TFLOP/s; channels first they would be 5 to 14% faster, at 200 channels instead of 196
+  they are up to 17% slower.
 * The ideas that were tried last (long-lived programs, unrolled loops, streams) each brought a pack less than 3%.
 
 ## What is missing

@@ -89,3 +89,18 @@ def test_a_processor_is_named_where_it_is_on_record(reproduce):
     assert reproduce._hardware(replace(run("bf16", 1.0), environment=named)) == "AMD EPYC, AVX2"
     gpu = {"hardware": "NVIDIA H200", "device": "cuda", "processor": "AMD EPYC"}
     assert reproduce._hardware(replace(run("bf16", 1.0), environment=gpu)) == "NVIDIA H200"
+
+
+def test_a_rate_that_is_not_its_names_is_told(reproduce):
+    def noisy(noise, rate):
+        return replace(run("bf16", 1.0), noise=noise, realised_rate=rate)
+
+    as_named = [
+        noisy("clean", 0.0),
+        noisy("sym-0.8", 0.7992),
+        noisy("asym-0.4", 0.2),
+        noisy("dep-0.2", 0.2035),
+    ]
+    assert reproduce._realised(as_named) is None
+    told = reproduce._realised([*as_named, noisy("sym-0.6", 0.563282)])
+    assert told.startswith("Labels that are really wrong: sym-0.6 56.3%. ")
