@@ -29,9 +29,11 @@ def _comparison() -> str:
     found = gather(load(GRID), files=[RESULTS / f"{GRID}.jsonl"])
     table = table_of(found)
     machines = sorted({str(result.environment.get("hardware")) for result in found.results})
+    precisions = sorted({str(result.config["precision"]) for result in found.results})
     lines = [
         "Test accuracy on CIFAR-10 after the last epoch, the paper's below ours: "
-        f"{found.expected - found.missing} of {found.expected} runs so far, on {' and '.join(machines)}.",
+        f"{found.expected - found.missing} of {found.expected} runs so far, {_seeds(table)}, in "
+        f"{' and '.join(precisions)}, on {' and '.join(machines)}. The paper's are means of three seeds.",
         "",
         f"| | {' | '.join(NOISES)} |",
         "|---" * (1 + len(NOISES)) + "|",
@@ -42,6 +44,15 @@ def _comparison() -> str:
     for sentence in table.agreement_in_words:
         lines += ["", sentence]
     return "\n".join([*lines, ""])
+
+
+def _seeds(table: ResultTable) -> str:
+    """How many seeds our cells have."""
+    counts = [cell.ours.n for cell in table.cells.values() if cell.ours is not None]
+    fewest, most = min(counts), max(counts)
+    text = f"{fewest} to {most} seeds a cell" if fewest < most else f"{most} seed{'s' * (most > 1)} a cell"
+    ones = counts.count(1)
+    return f"{text} ({ones} of {len(counts)} with one)" if 0 < ones < len(counts) else text
 
 
 def _cell(table: ResultTable, method: str, noise: str) -> str:

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What README.md says of our runs: of how many seeds they are."""
+
+import importlib
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from noiseproof.results import Summary
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        ([1, 1], "1 seed a cell"),
+        ([3, 3], "3 seeds a cell"),
+        ([2, 3], "2 to 3 seeds a cell"),
+        ([1, 3, 1, 2], "1 to 3 seeds a cell (2 of 4 with one)"),
+    ],
+)
+def test_a_reader_is_told_how_many_seeds_a_cell_has(counts, expected, monkeypatch):
+    monkeypatch.syspath_prepend(str(DOCS))
+    assert "readme" not in sys.modules or Path(sys.modules["readme"].__file__).parent == DOCS
+    readme = importlib.import_module("readme")
+    summaries = [None, *(Summary(61.0, None, count) for count in counts)]
+    table = SimpleNamespace(cells={i: SimpleNamespace(ours=ours) for i, ours in enumerate(summaries)})
+    assert readme._seeds(table) == expected
