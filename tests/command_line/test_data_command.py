@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from noiseproof import datasets
 from noiseproof.command_line import data
 from noiseproof.datasets import cache
+from noiseproof.datasets.check import check
 
 app = typer.Typer()
 app.add_typer(data.app, name="data")
@@ -69,6 +70,13 @@ def test_list_of_an_unknown_name(root: Path) -> None:
     assert "did you mean 'cifar10'" in run("list", "cifra10", status=2)
 
 
+@pytest.mark.parametrize("name", ["csv", "csv:PATH", "csv:mine.csv"])
+def test_list_of_the_users_own_data_says_what_it_looks_like(root: Path, name: str) -> None:
+    output = run("list", name)
+    assert "path,label,split" in output
+    assert "A relative path" in output
+
+
 def test_get_digits_needs_nothing(root: Path) -> None:
     assert "nothing to fetch" in run("get", "digits")
 
@@ -99,6 +107,26 @@ def test_check_of_a_faulty_set_ends_with_1(root: Path) -> None:
     output = run("check", "cifar10", status=1)
     assert "expected 50000, found 4" in output
     assert "cifar10 is not sound" in output
+
+
+def test_check_lists_the_pictures_that_can_be_read(root: Path, tmp_path: Path) -> None:
+    """What training needs where some files are broken: a list without them, and nothing is deleted."""
+    for name in ("train/a/1", "train/a/2", "train/b/1", "test/a/1", "test/b/1"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (4, 4), len(name)).save(tmp_path / f"{name}.png")
+    for name in ("train/a/2", "test/b/1"):
+        (tmp_path / f"{name}.png").write_bytes(b"")
+    listed = tmp_path / "lists" / "sound.csv"
+    output = run("check", f"folder:{tmp_path}", "--readable", str(listed), status=1)
+    assert "3 pictures; without 2" in output
+    train, test = datasets.load(f"csv:{listed}"), datasets.load(f"csv:{listed}", "test")
+    assert [path.resolve() for path in train.paths or ()] == [
+        tmp_path / "train/a/1.png",
+        tmp_path / "train/b/1.png",
+    ]
+    assert (train.class_names, train.labels.tolist(), test.labels.tolist()) == (("a", "b"), [0, 1], [0])
+    assert check(f"csv:{listed}").is_sound
+    assert "expected a set of picture files" in run("check", "digits", "--readable", str(listed), status=2)
 
 
 def test_check_of_a_set_that_is_not_there(root: Path) -> None:

@@ -177,3 +177,61 @@ def test_files_and_masks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
     level, text = said(check("files:here"), "train files")
     assert level == "fault"
     assert text.startswith("1 of 3 files are missing, the first")
+
+
+def test_pictures_that_cannot_be_read_are_all_named(tmp_path: Path) -> None:
+    """Training would stop at the first of them, and after that at the next."""
+    random = np.random.default_rng(0)
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        for index in range(3):
+            noise = random.integers(0, 256, (40, 40, 3), dtype=np.uint8)
+            Image.fromarray(noise).save(tmp_path / name / f"{index}.jpg")
+    assert said(check(f"folder:{tmp_path}"), "train pictures") == ("fine", "all can be read")
+    cut, empty, page = tmp_path / "a/0.jpg", tmp_path / "a/1.jpg", tmp_path / "b/2.jpg"
+    cut.write_bytes(cut.read_bytes()[:-200])
+    empty.write_bytes(b"")
+    page.write_text("<html>404</html>")
+    report = check(f"folder:{tmp_path}")
+    assert not report.is_sound
+    assert report.unreadable == (cut, empty, page)
+    level, text = said(report, "train pictures")
+    assert level == "fault"
+    head, *lines = text.split("\n")
+    assert head == "3 cannot be read:"
+    assert [line.partition(": ")[0] for line in lines] == [str(cut), str(empty), str(page)]
+    assert "truncated" in lines[0]
+    assert "0 bytes that no image reader knows" in lines[1]
+
+
+def test_equal_pictures_with_several_labels_are_named(tmp_path: Path) -> None:
+    """Of their labels one at most is right, whatever a model says."""
+    for name, shade in (("a/1", 10), ("a/2", 10), ("b/1", 10), ("b/2", 200), ("b/3", 200)):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        Image.new("L", (4, 4), shade).save(tmp_path / f"{name}.png")
+    report = check(f"folder:{tmp_path}")
+    assert report.is_sound
+    level, text = said(report, "train labels of doubles")
+    assert level == "note"
+    assert text.split("\n") == [
+        "1 images have several labels, of which one at most is right:",
+        ", ".join(f"{tmp_path / name}.png ({name[0]})" for name in ("a/1", "a/2", "b/1")),
+    ]
+
+
+def test_classes_with_few_samples_are_named(tmp_path: Path) -> None:
+    for name, count in (("common", 21), ("rare", 2)):
+        (tmp_path / name).mkdir()
+        for index in range(count):
+            Image.new("L", (4, 4), index).save(tmp_path / name / f"{index}.png")
+    report = check(f"folder:{tmp_path}")
+    assert said(report, "train rare classes") == ("note", "below a tenth of the commonest: rare (2)")
+
+
+def test_training_data_that_cannot_be_read_is_a_fault(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "empty").mkdir()
+    Image.new("L", (4, 4)).save(tmp_path / "a/1.png")
+    level, text = said(check(f"folder:{tmp_path}"), "train split")
+    assert level == "fault"
+    assert "empty: expected pictures of the class, found none; put some there, or remove the folder" in text

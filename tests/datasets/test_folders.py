@@ -8,6 +8,7 @@ from PIL import Image
 from noiseproof.datasets import csv_file, folders
 from noiseproof.datasets.errors import BadFileError, DataError
 from noiseproof.datasets.registry import load
+from noiseproof.spreadsheet import safe_cell
 
 
 def picture(path, size=(10, 8), mode="RGB"):
@@ -65,6 +66,16 @@ def test_what_is_wrong_with_a_folder_is_named(tmp_path):
     (tmp_path / "b" / "notes.heic").write_text("")
     with pytest.raises(
         BadFileError, match=r"notes.heic: expected a picture .* found another kind of file; move it"
+    ):
+        folders.read(tmp_path, "train")
+    (tmp_path / "a" / "notes.txt").write_text("")
+    (tmp_path / "c").mkdir()
+    with pytest.raises(BadFileError, match=r"notes.txt: .* move it elsewhere, and 1 more: .*notes.heic$"):
+        folders.read(tmp_path, "train")
+    for name in ("a/notes.txt", "b/notes.heic"):
+        (tmp_path / name).unlink()
+    with pytest.raises(
+        DataError, match=r"b: expected pictures .* found none, nor in c; .* remove the folders"
     ):
         folders.read(tmp_path, "train")
     picture(tmp_path / "set/train/a/1.png")
@@ -355,6 +366,27 @@ def test_whole_numbers_are_class_indices_and_splits_are_kept_apart(pictures):
     assert train.num_classes == test.num_classes == 11
     with pytest.raises(DataError, match="expected rows of the validation split, found only test, train"):
         load(f"csv:{pictures / 'mine.csv'}", "validation")
+
+
+@pytest.mark.parametrize("separator", [";", "\t"])
+def test_a_csv_as_spreadsheets_of_other_countries_save_it(pictures, separator):
+    rows = [("path", "label", "note"), ("p/1.jpg", "cat", "a, b"), ("p/2.png", "dog", "")]
+    text = "\n".join(separator.join(row) for row in rows)
+    (pictures / "mine.csv").write_text(text, encoding="utf-8-sig")
+    data = load(f"csv:{pictures / 'mine.csv'}")
+    assert (data.class_names, data.labels.tolist()) == (("cat", "dog"), [0, 1])
+
+
+def test_a_csv_in_an_older_encoding_says_how_to_save_it(pictures):
+    (pictures / "mine.csv").write_bytes("path,label\np/1.jpg,Füchse\n".encode("cp1252"))
+    with pytest.raises(BadFileError, match='expected UTF-8 CSV text, .* save it as "CSV UTF-8"'):
+        load(f"csv:{pictures / 'mine.csv'}")
+
+
+def test_labels_that_an_audit_guarded_from_spreadsheets_are_the_classes_they_were(pictures):
+    """`corrected.csv` writes '-other for the class -other; training on it must not make a new class."""
+    (pictures / "mine.csv").write_text(f"path,label\np/1.jpg,{safe_cell('-other')}\np/2.png,dog\n")
+    assert load(f"csv:{pictures / 'mine.csv'}").class_names == ("-other", "dog")
 
 
 @pytest.mark.parametrize(

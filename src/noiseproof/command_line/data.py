@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """``noiseproof data``: list the data sets, fetch one, check it, look at it."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +14,8 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from noiseproof.datasets import Source
+    from noiseproof.datasets import PrefixSource, Source
+    from noiseproof.datasets.check import Report
 
 app = typer.Typer(
     help="List the data sets, fetch one, check it, look at it.",
@@ -68,6 +70,11 @@ def list_sets(
 
     with plain_errors():
         if name is not None:
+            prefix = name.partition(":")[0]
+            for own in datasets.prefix_sources():
+                if own.prefix == prefix:
+                    _describe_own(own)
+                    return
             _describe(registry.find(name), root)
             return
         table = Table(header_style="bold")
@@ -103,6 +110,20 @@ def _describe(source: "Source", root: Path | None) -> None:
         if cache.is_filled(folder):
             table.add_row("read from", _text(str(cache.manifest_of(folder)["source"])))
     _print_table(table)
+
+
+def _describe_own(own: "PrefixSource") -> None:
+    """What a reader of the user's own data takes, which its module says best."""
+    import inspect
+    import sys
+
+    typer.echo(f"{own.prefix}:PATH: {own.description}; read where it lies, no `get`.\n")
+    typer.echo(
+        inspect.cleandoc(sys.modules[own.read.__module__].__doc__ or "")
+        .partition("\n\n")[2]
+        .replace("``", "`")
+        .replace("::\n", ":\n")
+    )
 
 
 def _text(text: str) -> "Text":
@@ -160,9 +181,24 @@ def get(
             typer.echo(f"Licence: {source.licence}")
 
 
-@app.command(epilog="[bold]Examples[/bold]\n\nnoiseproof data check digits\n\nnoiseproof data check cifar10")
-def check(name: Name, image_size: ImageSize = None, root: Root = None) -> None:
-    """Check counts, shapes, labels, class balance, doubles, checksums; exit with 1 if there is a fault."""
+@app.command(
+    epilog="[bold]Examples[/bold]\n\nnoiseproof data check cifar10\n\nnoiseproof data check folder:photos\n\n"
+    "noiseproof data check folder:photos --readable photos.csv\n\nnoiseproof train csv:photos.csv"
+)
+def check(
+    name: Name,
+    readable: Annotated[
+        Path | None,
+        typer.Option(
+            "--readable",
+            metavar="FILE.csv",
+            help="List the picture files that can be read, for csv:FILE.csv.",
+        ),
+    ] = None,
+    image_size: ImageSize = None,
+    root: Root = None,
+) -> None:
+    """Check counts, picture files, labels, class balance, doubles, checksums; exit with 1 if there is a fault."""
     from rich.table import Table
 
     from noiseproof.datasets.check import check as check_set
@@ -175,9 +211,34 @@ def check(name: Name, image_size: ImageSize = None, root: Root = None) -> None:
     for finding in report.findings:
         table.add_row(signs[finding.level], _text(finding.subject), _text(finding.text))
     _print_table(table)
+    if readable is not None:
+        with plain_errors():
+            _list_readable(name, report, readable, root)
     if not report.is_sound:
         typer.secho(f"error: {name} is not sound", err=True, fg=typer.colors.RED)
         raise typer.Exit(1)
+
+
+def _list_readable(name: str, report: "Report", path: Path, root: Path | None) -> None:
+    from noiseproof import datasets
+    from noiseproof.audit.files import write_labels
+
+    splits = []
+    for split in ("train", "test", "validation"):
+        with suppress(datasets.NoSuchSplitError):
+            splits.append(datasets.load(name, split, root=root))
+    if any(data.paths is None for data in splits):
+        raise datasets.DataError(f"--readable: expected a set of picture files, got {name}, which is arrays")
+    unreadable = set(report.unreadable)
+    parts = [
+        data.subset([index for index, file in enumerate(data.paths or ()) if file not in unreadable])
+        for data in splits
+    ]
+    write_labels(parts[0], parts[0].labels, path, others=parts[1:])
+    count = sum(map(len, parts))
+    typer.echo(
+        f"{path}: {count} pictures; without {len(unreadable)}. Train on it: noiseproof train csv:{path}"
+    )
 
 
 @app.command(

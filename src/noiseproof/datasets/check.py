@@ -6,8 +6,10 @@ A *fault* is something that should not be; a *note* is something true of the dat
 """
 
 import hashlib
+import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -15,11 +17,15 @@ from typing import Literal
 import numpy as np
 
 from noiseproof.datasets import cache, registry
-from noiseproof.datasets.errors import BadFileError, DataError, NoSuchSplitError
+from noiseproof.datasets.decode import Size, decode_rgb
+from noiseproof.datasets.errors import BadFileError, DataError, NoSuchSplitError, shortened
 from noiseproof.datasets.folders import VOID
 from noiseproof.datasets.labeled_data import SPLITS, LabeledData
 
-MOST_FILES_COMPARED = 100_000
+MOST_FILES_READ = 100_000
+MOST_NAMED = 20
+LOOKED_AT: Size = (64, 64)  # a JPEG file is read through to its end all the same, at an eighth of the work
+RARE = 0.1
 
 
 @dataclass(frozen=True)
@@ -33,10 +39,11 @@ class Finding:
 
 @dataclass(frozen=True)
 class Report:
-    """All findings on one data set."""
+    """All findings on one data set, and the picture files that cannot be read."""
 
     name: str
     findings: tuple[Finding, ...]
+    unreadable: tuple[Path, ...] = ()
 
     @property
     def is_sound(self) -> bool:
@@ -81,15 +88,18 @@ def check(name: str, *, root: Path | str | None = None, side: int | None = None)
             splits[split] = registry.load(name, split, root=root, side=side)
         except (DataError, OSError, ValueError) as error:
             # A split that was never there is worth a note; one that is there and cannot be read is a fault.
-            is_absent = split not in present and type(error) in (DataError, NoSuchSplitError)
+            may_be_absent = (NoSuchSplitError,) if split == "train" else (DataError, NoSuchSplitError)
+            is_absent = split not in present and type(error) in may_be_absent
             findings.append(Finding("note" if is_absent else "fault", f"{split} split", str(error)))
     if not splits:
         findings.append(Finding("fault", "splits", "none can be read"))
+    broken: dict[str, list[BadFileError]] = {}
     for split, data in splits.items():
-        findings += _look_at(data, facts.get(split))
+        broken[split] = _broken(data)
+        findings += _look_at(data, facts.get(split), broken[split])
     findings += _doubles(splits)
     findings += [Finding("fine", f"{split} fingerprint", data.fingerprint) for split, data in splits.items()]
-    return Report(name, tuple(findings))
+    return Report(name, tuple(findings), tuple(error.path for found in broken.values() for error in found))
 
 
 def _checksums(folder: Path) -> Finding:
@@ -100,7 +110,9 @@ def _checksums(folder: Path) -> Finding:
     return Finding("fine", "checksums", f"{len(checked)} arrays are as they were written")
 
 
-def _look_at(data: LabeledData, facts: registry.SplitFacts | None) -> Iterable[Finding]:
+def _look_at(
+    data: LabeledData, facts: registry.SplitFacts | None, broken: list[BadFileError]
+) -> Iterable[Finding]:
     split = data.split
     yield _compare(f"{split} count", f"{len(data)}", f"{facts.count}" if facts else None)
     if data.images is not None:
@@ -110,6 +122,7 @@ def _look_at(data: LabeledData, facts: registry.SplitFacts | None) -> Iterable[F
         missing = [path for path in data.paths if not path.is_file()]
         found = f"{len(missing)} of {len(data)} files are missing, the first {missing[0]}" if missing else ""
         yield Finding("fault" if missing else "fine", f"{split} files", found or f"all {len(data)} are there")
+        yield _told(data, broken)
     if data.masks is not None:
         yield from _look_at_masks(data)
         return
@@ -118,6 +131,37 @@ def _look_at(data: LabeledData, facts: registry.SplitFacts | None) -> Iterable[F
     yield from _look_at_balance(data)
     if data.uncertain is not None:
         yield Finding("note", f"{split} order", f"the place of {len(data.uncertain)} images is not certain")
+
+
+def _told(data: LabeledData, broken: list[BadFileError]) -> Finding:
+    subject = f"{data.split} pictures"
+    if len(data) > MOST_FILES_READ:
+        return Finding("note", subject, f"not looked into: {len(data)} files are too many to read through")
+    if not broken:
+        return Finding("fine", subject, "all can be read")
+    named = [f"{error.path}: {error.found}" for error in broken]
+    return Finding("fault", subject, _listed(f"{len(broken)} cannot be read:", named))
+
+
+def _listed(head: str, named: list[str]) -> str:
+    more = [f"… and {len(named) - MOST_NAMED} more"] * (len(named) > MOST_NAMED)
+    return "\n".join([head, *named[:MOST_NAMED], *more])
+
+
+def _broken(data: LabeledData) -> list[BadFileError]:
+    """Why picture files of a split cannot be read, for those that cannot. Every file is read to its end."""
+
+    def fault(path: Path) -> BadFileError | None:
+        try:
+            decode_rgb(path, at_least=lambda _: LOOKED_AT)
+        except BadFileError as error:
+            return error
+        return None
+
+    if data.paths is None or len(data) > MOST_FILES_READ:
+        return []
+    with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as threads:
+        return [error for error in threads.map(fault, data.paths) if error is not None]
 
 
 def _compare(subject: str, found: str, expected: str | None) -> Finding:
@@ -134,6 +178,10 @@ def _look_at_balance(data: LabeledData) -> Iterable[Finding]:
     least, most = int(counts.min()), int(counts.max())
     text = f"{least} a class" if least == most else f"{least} to {most} a class"
     yield Finding("fine", f"{data.split} class balance", f"{text} ({data.num_classes} classes)")
+    rare = [(data.class_names[index], counts[index]) for index in seen if counts[index] < RARE * most]
+    if rare:
+        named = shortened((f"{name} ({count})" for name, count in rare), MOST_NAMED)
+        yield Finding("note", f"{data.split} rare classes", f"below a tenth of the commonest: {named}")
     if len(seen) < data.num_classes:
         absent = [data.class_names[index] for index in np.flatnonzero(counts == 0)]
         named = ", ".join(absent[:5]) + (", ..." if len(absent) > 5 else "")
@@ -156,7 +204,7 @@ def _look_at_masks(data: LabeledData) -> Iterable[Finding]:
 
 def _doubles(splits: Mapping[str, LabeledData]) -> Iterable[Finding]:
     files = sum(len(data) for data in splits.values() if data.paths is not None)
-    if files > MOST_FILES_COMPARED:
+    if files > MOST_FILES_READ:
         yield Finding("note", "doubles", f"not looked for: {files} files are too many to read through")
         return
     keys = content_keys(splits)
@@ -166,11 +214,30 @@ def _doubles(splits: Mapping[str, LabeledData]) -> Iterable[Finding]:
         yield Finding(
             "note" if extra else "fine", f"{split} doubles", f"{extra} images repeat another of this split"
         )
+        if extra and splits[split].masks is None:
+            yield from _contradictions(splits[split], keys[split])
     others = [split for split in counts if split != "train"]
     for split in others if "train" in counts else []:
         shared = sum(count for key, count in counts[split].items() if key in counts["train"])
         text = f"{shared} {split} images are also in train"
         yield Finding("note" if shared else "fine", f"train and {split}", text)
+
+
+def _contradictions(data: LabeledData, keys: list[object]) -> Iterable[Finding]:
+    """Equal pictures with different labels: of these at least one is certainly wrong."""
+    groups: dict[object, list[int]] = {}
+    for index, key in enumerate(keys):
+        groups.setdefault(key, []).append(index)
+    found = [group for group in groups.values() if len({int(data.labels[each]) for each in group}) > 1]
+    if not found:
+        return
+    where = data.paths or range(len(data))
+    named = [
+        ", ".join(f"{where[index]} ({data.class_names[data.labels[index]]})" for index in group)
+        for group in found
+    ]
+    head = f"{len(found)} images have several labels, of which one at most is right:"
+    yield Finding("note", f"{data.split} labels of doubles", _listed(head, named))
 
 
 def content_keys(splits: Mapping[str, LabeledData]) -> dict[str, list[object]]:

@@ -8,13 +8,15 @@ used where there is one, others are passed over::
     pictures/1.jpg,cat,train
     /data/more/2.png,dog,test
 
-A relative path counts from the CSV file's folder. Labels are names, sorted alphabetically, or, if all of them
+Spreadsheets of some countries write semicolons or tabs where others write commas; all are read. A relative path
+counts from the CSV file's folder. Labels are names, sorted alphabetically, or, if all of them
 are whole numbers, class indices. Without a split column every row is training data.
 """
 
 import csv
 import os
 from pathlib import Path
+from typing import TextIO
 
 import numpy as np
 
@@ -22,9 +24,12 @@ from noiseproof.datasets.decode import IMAGE_SUFFIXES
 from noiseproof.datasets.errors import BadFileError, DataError, NoSuchSplitError
 from noiseproof.datasets.labeled_data import SPLITS, LabeledData
 from noiseproof.datasets.registry import PrefixSource, register_prefix
+from noiseproof.spreadsheet import original_text
 
 MOST_CLASSES = 100_000
 MOST_DIGITS = 20
+SEPARATORS = ",;\t"
+SAVE = 'in a spreadsheet, save it as "CSV UTF-8"'
 
 
 def read(path: Path, split: str) -> LabeledData:
@@ -56,6 +61,7 @@ def _read_rows(path: Path) -> list[tuple[Path, str, str]]:
     with path.open(encoding="utf-8-sig", newline="") as file:
         reader = csv.DictReader(file)
         try:
+            reader = csv.DictReader(file, delimiter=_separator(file))
             columns = reader.fieldnames or []
             if "path" not in columns or "label" not in columns:
                 found = repr(",".join(columns[:20])[:200]) + f" ({len(columns)} in all)" * (len(columns) > 20)
@@ -65,13 +71,30 @@ def _read_rows(path: Path) -> list[tuple[Path, str, str]]:
                     raise BadFileError(path, f"one column {name}", f"{columns.count(name)} of them")
             return [_check_row(path, reader.line_num, row) for row in reader]
         except (csv.Error, UnicodeDecodeError) as error:
-            raise BadFileError(path, "UTF-8 CSV text", f"after line {reader.line_num}: {error}") from error
+            raise BadFileError(
+                path, "UTF-8 CSV text", f"after line {reader.line_num}: {error}", SAVE
+            ) from error
+
+
+def _separator(file: TextIO) -> str:
+    """The sign between the columns: the one by which the first line has both columns that are needed."""
+    start = file.tell()
+    found = ","
+    for separator in SEPARATORS:
+        file.seek(start)
+        columns = next(csv.reader(file, delimiter=separator), [])
+        if "path" in columns and "label" in columns:
+            found = separator
+            break
+    file.seek(start)
+    return found
 
 
 def _check_row(path: Path, line: int, row: dict[str, str]) -> tuple[Path, str, str]:
     if None in row or None in row.values():
         raise BadFileError(path, f"as many fields as the header on line {line}", "another number of them")
     file, label, split = row["path"].strip(), row["label"].strip(), row.get("split", "train").strip()
+    label = original_text(label)  # an audit writes an apostrophe before what a spreadsheet would run
     if not file or not label:
         shown = f"path {file[:200]!r}, label {label[:200]!r}"
         raise BadFileError(path, f"a path and a label on line {line}", shown)

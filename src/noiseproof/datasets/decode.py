@@ -101,9 +101,11 @@ def opened(path: Path) -> Iterator[Image.Image]:
     except UnidentifiedImageError as error:
         size = path.stat().st_size
         found, known = f"{size} bytes that no image reader knows", "JPEG, PNG, WebP, BMP, GIF, TIFF, PPM"
-        raise BadFileError(path, "an image file", found, f"known: {known}") from error
+        raise BadFileError(path, "an image file", found, f"known: {known}; {_DAMAGED}") from error
     except Exception as error:  # on damaged bytes Pillow's readers raise nearly every kind
-        raise BadFileError(path, "a whole image", f"a truncated or damaged one ({error})") from error
+        raise BadFileError(
+            path, "a whole image", f"a truncated or damaged one ({error})", _DAMAGED
+        ) from error
 
 
 def _refuse_by_header(path: Path, image: Image.Image) -> None:
@@ -115,6 +117,7 @@ def _refuse_by_header(path: Path, image: Image.Image) -> None:
         raise BadFileError(path, "a single picture", f"{frames} frames", "export the one that is meant")
 
 
+_DAMAGED = "replace or remove it; noiseproof data check names all such files"
 _TOO_LARGE = "reduce it, or raise noiseproof.datasets.decode.MAX_PIXELS if you trust the file"
 
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What can go wrong with data: each error says what was expected, what came, and what to do."""
 
+from collections.abc import Iterable
+from itertools import islice
 from pathlib import Path
 
 
@@ -47,3 +49,13 @@ class BadFileError(DataError, ValueError):
         self.advice = advice
         text = f"{path}: expected {expected}, found {found}"
         super().__init__(f"{text}; {advice}" if advice else text)
+
+
+def shortened(names: Iterable[str], most: int) -> str:
+    """The first names of many, and that there are more.
+
+    >>> shortened(["a", "b"], 2), shortened(["a", "b", "c"], 2)
+    ('a, b', 'a, b, …')
+    """
+    shown = list(islice(names, most + 1))
+    return ", ".join(shown[:most]) + ", …" * (len(shown) > most)

@@ -19,7 +19,7 @@ Masks hold a class index a pixel, or 0 and 255. Beside class indices, 255 marks 
 become one array, so they must have one size or be brought to one while they are read.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from noiseproof.datasets.decode import IMAGE_SUFFIXES, decode_mask, decode_rgb
-from noiseproof.datasets.errors import BadFileError, DataError, NoSuchSplitError
+from noiseproof.datasets.errors import BadFileError, DataError, NoSuchSplitError, shortened
 from noiseproof.datasets.labeled_data import SPLITS, LabeledData
 from noiseproof.datasets.masks_or_classes import MASK_ENDINGS, composed, may_be_masks
 from noiseproof.datasets.registry import PrefixSource, register_prefix
@@ -52,6 +52,7 @@ TURNED = (
 
 MOST_UNNAMED_CLASSES = 64
 TRAINING_MASKS_LOOKED_AT = 32
+MOST_NAMED = 10
 
 _NOT_PICTURES = frozenset({"thumbs.db", "desktop.ini"})
 
@@ -103,8 +104,8 @@ def _visible(folder: Path) -> list[Path]:
     return sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
 
 
-def _pictures(folder: Path, above: tuple[Path, ...] = ()) -> Iterator[Path]:
-    """Yield the pictures of a folder and below; any other file is an error, lest it be left out unseen."""
+def _files(folder: Path, above: tuple[Path, ...] = ()) -> Iterator[Path]:
+    """Yield the files of a folder and below, but for those that systems leave everywhere."""
     above = (*above, folder.resolve())
     for entry in _visible(folder):
         if entry.is_dir():
@@ -112,12 +113,28 @@ def _pictures(folder: Path, above: tuple[Path, ...] = ()) -> Iterator[Path]:
                 raise BadFileError(
                     entry, "a picture or a folder", "a link to a folder it stands in", "remove it"
                 )
-            yield from _pictures(entry, above)
-        elif entry.suffix.lower() in IMAGE_SUFFIXES:
-            yield entry
+            yield from _files(entry, above)
         elif entry.name.lower() not in _NOT_PICTURES:
-            known = " ".join(sorted(IMAGE_SUFFIXES))
-            raise BadFileError(entry, f"a picture ({known})", "another kind of file", "move it elsewhere")
+            yield entry
+
+
+def _refuse_other_files(files: Iterable[Path]) -> None:
+    """Any file that is no picture is an error, lest it be left out unseen; all are told at once."""
+    others = [file for file in files if file.suffix.lower() not in IMAGE_SUFFIXES]
+    if not others:
+        return
+    known = " ".join(sorted(IMAGE_SUFFIXES))
+    first, *more = others
+    advice = "move it elsewhere"
+    if more:
+        advice += f", and {len(more)} more: {shortened(map(str, more), MOST_NAMED)}"
+    raise BadFileError(first, f"a picture ({known})", "another kind of file", advice)
+
+
+def _pictures(folder: Path) -> list[Path]:
+    files = list(_files(folder))
+    _refuse_other_files(files)
+    return files
 
 
 def _class_folders(root: Path) -> list[str]:
@@ -160,17 +177,19 @@ def _read_classes(path: Path, root: Path, split: str) -> LabeledData:
         _refuse_masks(root, present)
     if train_in_doubt:
         _refuse_masks(train, class_names)
-    files: list[Path] = []
-    labels: list[int] = []
     for name in present:
         if name not in class_names:
             known = ", ".join(class_names[:10])
             raise DataError(f"{root / name}: expected a class of train/ ({known}), found {name!r}")
-        found = list(_pictures(root / name))
-        if not found and split == "train":
-            raise DataError(f"{root / name}: expected pictures of the class, found none")
-        files += found
-        labels += [class_names.index(name)] * len(found)
+    files_of = {name: list(_files(root / name)) for name in present}
+    _refuse_other_files(file for found in files_of.values() for file in found)
+    empty = [name for name in present if not files_of[name]]
+    if empty and split == "train" and len(empty) < len(present):
+        several = f", nor in {shortened(empty[1:], MOST_NAMED)}" * (len(empty) > 1)
+        advice = "put some there, or remove the folder" + "s" * (len(empty) > 1)
+        raise DataError(f"{root / empty[0]}: expected pictures of the class, found none{several}; {advice}")
+    files = [file for found in files_of.values() for file in found]
+    labels = [class_names.index(name) for name, found in files_of.items() for _ in found]
     if not files:
         raise DataError(f"folder:{root}: expected pictures in the class folders, found none")
     return LabeledData(

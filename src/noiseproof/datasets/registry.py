@@ -120,6 +120,10 @@ def find(name: str) -> Source:
     """Return the source of that name; an unknown one is an error that offers the nearest."""
     if name in _sources:
         return _sources[name]
+    prefix = name.partition(":")[0]
+    if prefix in _prefixes:
+        described = _prefixes[prefix].description
+        raise UnknownDataError(f"{prefix}:PATH is your own data, read where it lies: {described}")
     known = [*_sources, *(f"{prefix}:PATH" for prefix in _prefixes)]
     nearest = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.5)
     hint = f"did you mean {nearest[0]!r}?" if nearest else f"known: {', '.join(known)}"
