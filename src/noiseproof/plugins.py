@@ -3,11 +3,20 @@
 
 import importlib
 import os
+import shlex
 from collections.abc import Sequence
 from pathlib import PurePath
 
 VARIABLE = "NOISEPROOF_IMPORT"
 """Names of modules, separated by commas; processes inherit it."""
+
+
+_NAMED: list[str] = []
+
+
+def command_name() -> str:
+    """``noiseproof``, with the ``--import`` that a command needs to know what this one knows."""
+    return shlex.join(["noiseproof", *(word for name in _NAMED for word in ("--import", name))])
 
 
 def import_plugins(names: Sequence[str] = ()) -> None:
@@ -16,8 +25,8 @@ def import_plugins(names: Sequence[str] = ()) -> None:
     Raises:
         ValueError: one cannot be imported.
     """
-    said = [each.strip() for each in (*os.environ.get(VARIABLE, "").split(","), *names)]
-    wanted = list(dict.fromkeys(filter(None, said)))
+    before = [each.strip() for each in os.environ.get(VARIABLE, "").split(",")]
+    wanted = list(dict.fromkeys(filter(None, (*before, *(each.strip() for each in names)))))
     for each in wanted:
         if each.endswith(".py") or "/" in each or "\\" in each:
             name = PurePath(each.replace("\\", "/")).stem
@@ -28,5 +37,6 @@ def import_plugins(names: Sequence[str] = ()) -> None:
             importlib.import_module(each)
         except Exception as error:
             raise ValueError(f"--import {each}: {type(error).__name__}: {error}") from error
+    _NAMED[:] = [each for each in wanted if each not in before]
     if wanted:
         os.environ[VARIABLE] = ",".join(wanted)

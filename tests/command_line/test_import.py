@@ -52,6 +52,7 @@ def test_the_loss_of_the_page_is_a_loss_like_any_other(tmp_path):
     assert "best p_y with 20, 40, 60% wrong labels: 1.00, 1.00, 1.00" in checked.stdout
     trained = noiseproof(tmp_path, "--import", "mine", "bench", "grid.toml", "--processes", "2", "--quiet")
     assert "4 runs: 4 finished" in trained.stdout, trained.stderr
+    assert "Report: noiseproof --import mine report grid.toml --open" in trained.stdout
     shown = noiseproof(tmp_path, "table", "grid.toml", NOISEPROOF_IMPORT="mine")
     assert "Mine" in shown.stdout, shown.stderr
     assert "other code" not in trained.stderr

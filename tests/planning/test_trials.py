@@ -2,6 +2,7 @@
 """What a search draws from and is judged by; Optuna is not needed for it."""
 
 import json
+import re
 import runpy
 import sys
 from pathlib import Path
@@ -15,7 +16,7 @@ from noiseproof import datasets, noise
 from noiseproof.command_line import app
 from noiseproof.losses import available, create, record
 from noiseproof.planning.recipe_file import recipe_text
-from noiseproof.planning.space import space_of, with_numbers
+from noiseproof.planning.space import left_alone, named_space, space_of, with_numbers
 from noiseproof.planning.trials import train_trial, trial_data
 from noiseproof.training import resolve
 
@@ -45,6 +46,40 @@ def test_ranges_are_around_the_published_numbers():
         "weight_decay",
         "learning_rate",
     }
+
+
+def test_numbers_that_are_named_are_searched_and_no_others():
+    config = resolve("digits", loss="nce+agce", loss_parameters={"q": 2.0})
+    q, beta, jacobian = named_space(config, ["q=0.5:3", "beta", "jacobian = 0:0.1"])
+    assert (q.name, q.low, q.high, q.start, q.log, q.of_loss) == ("q", 0.5, 3.0, 2.0, False, True)
+    assert (beta.low, beta.high, beta.log) == (0.4, 40.0, True)
+    assert (jacobian.low, jacobian.start, jacobian.log, jacobian.of_loss) == (0.0, 0.0, False, False)
+    (clipped,) = named_space(config, ["learning_rate=0.1:5"])
+    assert (clipped.start, clipped.log) == (0.1, True)
+    changed = with_numbers(config, (q, jacobian), {"q": 1.0, "jacobian": 0.05})
+    assert (changed.loss_parameters["q"], changed.jacobian) == (1.0, 0.05)
+    assert left_alone(config, space_of(config)) == ("a", "q")
+    assert left_alone(config, named_space(config, ["q"])) == ("alpha", "beta", "a")
+    assert left_alone(resolve("digits", loss="anl-ce"), space_of(resolve("digits", loss="anl-ce"))) == ()
+
+
+@pytest.mark.parametrize(
+    ("loss", "wanted", "message"),
+    [
+        ("gce", ["Q=0:1"], "search: unknown name 'Q'; did you mean 'q'"),
+        ("gce", ["epochs=1:9"], "search: unknown name 'epochs'"),
+        ("gce", ["q=0.1:0.5", "q"], "search: q is named twice"),
+        ("gce", ["q=0.5"], "expected NAME=LOW:HIGH, such as cap=0.5:10, got 'q=0.5'"),
+        ("gce", ["q=0.5:high"], "expected NAME=LOW:HIGH"),
+        ("gce", ["q=0.5:0.5"], "the smaller one first"),
+        ("gce", ["q=0.5:nan"], "expected two numbers"),
+        ("gce", ["l1"], "search: l1 is 0 now, which has no range of its own; say l1=LOW:HIGH"),
+        ("tce", ["t"], "search: t is a whole number"),
+    ],
+)
+def test_what_cannot_be_searched_is_told(loss, wanted, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        named_space(resolve("digits", loss=loss), wanted)
 
 
 def test_held_out_labels_are_as_wrong_as_the_rest():

@@ -137,6 +137,22 @@ def test_tune_then_train(data, photos):
         assert record.config[field] == recipe[field]
 
 
+def test_a_number_that_is_named_is_searched_alone():
+    words = ("tune", *SHORT, "--loss", "gce", "--trials", "2", "--out", "tuned.toml")
+    told = run(*words, "--search", "q=0.3:0.9")
+    assert told.exit_code == 0, told.stderr
+    assert "-of-q: q 0.3–0.9; 2 epochs a trial." in told.stdout
+    assert "Not searched" not in told.stdout
+    assert told.stdout.endswith("noiseproof train digits --recipe tuned.toml --noise sym-0.4\n")
+    tuned = tomllib.loads(Path("tuned.toml").read_text())
+    assert set(tuned["loss_parameters"]) == {"q"}
+    assert (tuned["learning_rate"], tuned["weight_decay"]) == (0.01, 1e-4)
+    other = run(*words, "--search", "q=0.2:0.9")
+    assert (other.exit_code, "was begun with other settings (search" in other.stderr) == (2, True)
+    usual = run("tune", *SHORT, "--loss", "nce+agce", "--trials", "1")
+    assert "Not searched: a, q; --search NAME=LOW:HIGH searches what you name." in usual.stdout
+
+
 def test_ctrl_c_keeps_all_trials_and_says_how_to_go_on():
     words = ("digits", "--noise", "sym-0.4", "--epochs", "20", "--trials", "50", "--folder", "runs")
     process = subprocess.Popen(

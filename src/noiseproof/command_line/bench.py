@@ -320,14 +320,15 @@ def _tell_table(grid: "Grid", options: _Options) -> None:
 
 def _command_for_report(name: str, grid: "Grid", options: _Options) -> str:
     """How to look at what was trained."""
+    from noiseproof.plugins import command_name
     from noiseproof.report.command import options_of
 
-    words = ["noiseproof", "report", name, *options_of(grid.overrides)]
+    words = ["report", name, *options_of(grid.overrides)]
     for file in options.results_files:
         words += ["--from", str(file)]
     if options.folder_was_said or options.results_files:
         words += ["--folder", str(options.folder)]
-    return f"Report: {shlex.join([*words, '--open'])}"
+    return f"Report: {command_name()} {shlex.join([*words, '--open'])}"
 
 
 def _counted(states: "Sequence[CellState]") -> str:

@@ -163,6 +163,7 @@ def _run(
 ) -> None:
     from noiseproof import training
     from noiseproof.datasets import DataError
+    from noiseproof.plugins import command_name
     from noiseproof.training import ranks
     from noiseproof.training.store import Store, default_folder
 
@@ -180,7 +181,8 @@ def _run(
             is_known = bool(store.find(config.hash))
         record = training.train(config, folder=folder, quiet=quiet, sinks=sinks)
     except training.Interrupted as stopped:
-        typer.echo(f"Stopped, nothing lost. Go on with: noiseproof train --resume {stopped}{place}", err=True)
+        command = f"{command_name()} train --resume {stopped}{place}"
+        typer.echo(f"Stopped, nothing lost. Go on with: {command}", err=True)
         raise typer.Exit(130) from None
     except (ValueError, TypeError, DataError, OSError, ImportError, RuntimeError) as error:
         fail(error)

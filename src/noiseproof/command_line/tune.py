@@ -28,6 +28,10 @@ nothing, the same command goes on, and run in a second terminal it shares the wo
   noiseproof tune digits --noise sym-0.4 --loss anl-ce --epochs 20 --trials 15
 
   noiseproof tune digits --noise sym-0.4 --on clean   by true labels, for comparison only
+
+  noiseproof tune digits --noise sym-0.4 --loss gce --search q=0.3:0.9   this number alone
+
+  noiseproof --import mine tune digits --noise sym-0.4 --loss nsquare --search alpha=0.5:5 --search learning_rate
 """
 
 
@@ -39,6 +43,15 @@ def tune(
     trials: Annotated[int, typer.Option(help="Trials in all, earlier ones of the study counted.")] = 30,
     noise: Annotated[
         str | None, typer.Option(help="Wrong labels to make, for experiments: sym-RATE, asym-RATE, …")
+    ] = None,
+    numbers: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--search",
+            metavar="NAME=LOW:HIGH",
+            help="Search this number, not the usual ones: a hyper-parameter of the loss, learning_rate, l1, "
+            "weight_decay, momentum, jacobian or clip_norm. NAME alone: around its value. May be repeated.",
+        ),
     ] = None,
     study: Annotated[
         str | None, typer.Option(help="Name of the study; by default made from the rest.")
@@ -85,7 +98,8 @@ def tune(
     from noiseproof.datasets.cache import replacing_file
     from noiseproof.planning import tuning
     from noiseproof.planning.own_data import config_of
-    from noiseproof.planning.space import space_of
+    from noiseproof.planning.space import left_alone, named_space, space_of
+    from noiseproof.plugins import command_name
     from noiseproof.training.interruption import Interrupted
     from noiseproof.training.store import default_folder
 
@@ -96,10 +110,15 @@ def tune(
     try:
         tuning.optuna_or_error()
         config = config_of(dataset, recipe, said)
-        name = study or tuning.study_name(config, on)
+        name = study or tuning.study_name(config, on, numbers or ())
+        space = named_space(config, numbers) if numbers else space_of(config)
         if not quiet:
-            ranges = ", ".join(f"{each.name} {each.low:.2g}–{each.high:.2g}" for each in space_of(config))
+            ranges = ", ".join(f"{each.name} {each.low:.2g}–{each.high:.2g}" for each in space)
             typer.echo(f"Study {name}: {ranges}; {config.epochs} epochs a trial.")
+            if not numbers and (others := left_alone(config, space)):
+                typer.echo(
+                    f"Not searched: {', '.join(others)}; --search NAME=LOW:HIGH searches what you name."
+                )
         found = tuning.search(
             config,
             trials=trials,
@@ -109,6 +128,7 @@ def tune(
             share=share,
             pruner=pruner,
             tell=tell,
+            numbers=numbers or (),
         )
         text = _recipe(found, on)
         if out is not None:
@@ -126,8 +146,10 @@ def tune(
     if out is None:
         typer.echo(text, nl=False)
     else:
-        recipe_file = shlex.quote(str(out))
-        typer.echo(f"Wrote {out}. Train with: noiseproof train {shlex.quote(dataset)} --recipe {recipe_file}")
+        words = [command_name(), "train", shlex.quote(dataset), "--recipe", shlex.quote(str(out))]
+        if config.noise != "clean":  # a recipe is for any labels, and does not make them wrong
+            words += ["--noise", shlex.quote(config.noise)]
+        typer.echo(f"Wrote {out}. Train with: {' '.join(words)}")
 
 
 def _told(trial: "Trial") -> str:

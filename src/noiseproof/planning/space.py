@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is searched: ranges around a config's own numbers, which are the paper's where it has some."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from noiseproof.losses import record
+from noiseproof.losses import checks, record
 
 if TYPE_CHECKING:
     from noiseproof.training.config import Config
@@ -19,7 +20,14 @@ OF_LOSSES: Mapping[tuple[str, str], tuple[float, float]] = {
 }
 """Further ones that have ends of their own; what is neither here nor above stays as published."""
 
-SMALLEST_L1 = 1e-7
+OF_CONFIGS = ("learning_rate", "l1", "weight_decay", "momentum", "jacobian", "clip_norm")
+"""Fields of a config that can be searched when they are named."""
+
+GUARDS = ("p_min", "p_floor", "label_floor")
+"""Numbers of losses that keep them finite, which nobody would search."""
+
+LARGEST_EVEN_RATIO = 10
+"""Where a range is wider than this, its logarithm is searched evenly."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +81,86 @@ def space_of(config: "Config") -> tuple[Range, ...]:
         found.append(_around("weight_decay", config.weight_decay, 10))
     found.append(_around("learning_rate", config.learning_rate, 5))
     return tuple(found)
+
+
+def left_alone(config: "Config", space: Sequence[Range]) -> tuple[str, ...]:
+    """Numbers of the loss that are not searched, though they could be.
+
+    >>> from noiseproof.training import resolve
+    >>> config = resolve("digits", loss="nce+agce")
+    >>> left_alone(config, space_of(config))
+    ('a', 'q')
+    """
+    searched = {each.name for each in space}
+    return tuple(
+        name
+        for name, value in _numbers_of_loss(config).items()
+        if name not in (*searched, *GUARDS) and value and not isinstance(value, int)
+    )
+
+
+def named_space(config: "Config", wanted: Sequence[str]) -> tuple[Range, ...]:
+    """The numbers that the user wants to search, and no others.
+
+    Args:
+        config: the start.
+        wanted: ``NAME=LOW:HIGH``, or ``NAME`` for the range that :func:`space_of` gives it, or else a tenth to ten
+            times its value; of hyper-parameters of the loss and of :data:`OF_CONFIGS`.
+
+    Example:
+        >>> from noiseproof.training import resolve
+        >>> for each in named_space(resolve("digits", loss="nce+agce"), ["q=0.5:3", "beta"]):
+        ...     print(f"{each.name}: {each.low:.2g} to {each.high:.2g}, from {each.start:g}")
+        q: 0.5 to 3, from 1.5
+        beta: 0.4 to 40, from 4
+    """
+    usual = {each.name: each for each in space_of(config)}
+    of_loss = _numbers_of_loss(config)
+    known = (*of_loss, *(name for name in OF_CONFIGS if name not in of_loss))
+    found: dict[str, Range] = {}
+    for each in wanted:
+        name, says_range, text = (part.strip() for part in each.partition("="))
+        if name not in known:
+            raise ValueError(checks.unknown("search", name, known))
+        if name in found:
+            raise ValueError(f"search: {name} is named twice")
+        value = of_loss[name] if name in of_loss else getattr(config, name)
+        if isinstance(value, int) and name not in usual:
+            raise ValueError(
+                f"search: {name} is a whole number, which is not searched; compare its values in a grid, with "
+                "for_each"
+            )
+        if not says_range:
+            found[name] = usual.get(name) or _tenfold(name, float(value), name in of_loss)
+            continue
+        low, high = _ends(each, text)
+        log = low > 0 and high > LARGEST_EVEN_RATIO * low
+        found[name] = Range(name, low, high, min(high, max(low, float(value))), log, name in of_loss)
+    return tuple(found.values())
+
+
+def _numbers_of_loss(config: "Config") -> dict[str, int | float]:
+    values = {**record(config.loss).defaults, **config.loss_parameters}
+    numbers = {k: v for k, v in values.items() if isinstance(v, int | float) and not isinstance(v, bool)}
+    return {k: v for k, v in numbers.items() if k in record(config.loss).defaults}
+
+
+def _tenfold(name: str, value: float, of_loss: bool) -> Range:
+    if value <= 0:
+        raise ValueError(
+            f"search: {name} is {value:g} now, which has no range of its own; say {name}=LOW:HIGH"
+        )
+    return Range(name, value / 10, value * 10, value, of_loss=of_loss)
+
+
+def _ends(said: str, text: str) -> tuple[float, float]:
+    try:
+        low, high = (float(part) for part in text.split(":"))
+    except ValueError:
+        raise ValueError(f"search: expected NAME=LOW:HIGH, such as cap=0.5:10, got {said[:80]!r}") from None
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise ValueError(f"search: expected two numbers, the smaller one first, got {said[:80]!r}")
+    return low, high
 
 
 def _around(name: str, value: float, factor: float) -> Range:

@@ -9,12 +9,12 @@ that costs.
 import importlib
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from noiseproof.planning.space import Range, space_of, with_numbers
+from noiseproof.planning.space import Range, named_space, space_of, with_numbers
 from noiseproof.planning.trials import TrialData, train_trial, trial_data
 from noiseproof.training.config import NOT_PART_OF_THE_RESULT, Config
 from noiseproof.training.interruption import Interrupted, Interruption
@@ -84,14 +84,18 @@ def optuna_or_error() -> Any:
     return optuna
 
 
-def study_name(config: Config, on: str = "noisy") -> str:
-    """The name that a search has by default: the same for the same config.
+def study_name(config: Config, on: str = "noisy", numbers: Sequence[str] = ()) -> str:
+    """The name that a search has by default: the same for the same config and the same numbers.
 
     >>> from noiseproof.training import resolve
     >>> study_name(resolve("digits", noise="sym-0.4"))[:-8]
     'digits-sym-0.4-anl-ce-s1-'
+    >>> study_name(resolve("digits", noise="sym-0.4"), numbers=["alpha=1:9", "l1"])[-12:]
+    '-of-alpha-l1'
     """
-    return config.run_id + ("" if on == "noisy" else f"-on-{on}")
+    named = [each.partition("=")[0].strip() for each in numbers]
+    of = "-of-" + "-".join(named) if named else ""
+    return config.run_id + ("" if on == "noisy" else f"-on-{on}") + of
 
 
 def search(
@@ -105,6 +109,7 @@ def search(
     pruner: str = "median",
     tell: Callable[[Trial, int], None] | None = None,
     data: TrialData | None = None,
+    numbers: Sequence[str] = (),
 ) -> Search:
     """Search until a study has so many trials, its own earlier ones and those of other processes counted.
 
@@ -118,16 +123,19 @@ def search(
         pruner: how trials that fall behind are cut short: ``"median"``, ``"hyperband"`` or ``"none"``.
         tell: told of every trial that is over, and how many are.
         data: made before by :func:`~noiseproof.planning.trials.trial_data`.
+        numbers: search these and no others, each as ``NAME=LOW:HIGH`` or ``NAME``; of hyper-parameters of the loss
+            and fields of the config (:func:`~noiseproof.planning.space.named_space`).
 
     Raises:
         Interrupted: it was asked to stop; what is over is kept, and the trial at hand is begun again next time.
     """
     optuna = optuna_or_error()
     _check(config, trials, on, share, pruner)
-    space = space_of(config)
-    name = study or study_name(config, on)
+    space = named_space(config, numbers) if numbers else space_of(config)
+    name = study or study_name(config, on, numbers)
     storage = _storage(optuna, folder)
-    found = _open(optuna, name, storage, config, space, on, share, pruner)
+    settings = _settings(config, on, share, space if numbers else ())
+    found = _open(optuna, name, storage, config, space, settings, pruner)
     if _over(found) < trials:
         data = data or trial_data(config, share=share)
         judged = data.noisy if on == "noisy" else data.clean
@@ -174,12 +182,10 @@ def _open(
     storage: Any,
     config: Config,
     space: tuple[Range, ...],
-    on: str,
-    share: float,
+    settings: str,
     pruner: str,
 ) -> Any:
     """A study, new or found; one that was begun with other settings is refused."""
-    settings = _settings(config, on, share)
     new = name not in {each.study_name for each in optuna.get_all_study_summaries(storage)}
     tried = 0 if new else len(optuna.load_study(study_name=name, storage=storage).trials)
     # A sampler begins its random numbers anew in each process: without another seed it would repeat itself.
@@ -209,9 +215,10 @@ def _open(
     return study
 
 
-def _settings(config: Config, on: str, share: float) -> str:
+def _settings(config: Config, on: str, share: float, named: Sequence[Range]) -> str:
     decisive = {k: v for k, v in config.as_data().items() if k not in NOT_PART_OF_THE_RESULT}
-    return json.dumps(decisive | {"on": on, "share": share}, sort_keys=True)
+    ranges = {"search": [f"{each.name}={each.low:g}:{each.high:g}" for each in named]} if named else {}
+    return json.dumps(decisive | {"on": on, "share": share} | ranges, sort_keys=True)
 
 
 def _difference(before: str, now: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from noiseproof import models
 from noiseproof.datasets.cache import replacing_file
+from noiseproof.plugins import command_name
 from noiseproof.training import checkpoint, ranks
 from noiseproof.training.checkpoint_writer import CheckpointWriter
 from noiseproof.training.data import label_marginals
@@ -148,7 +149,7 @@ class Books:
                 self.store.interrupt(run_id)
                 for sink in self.sinks:
                     sink.end(run_id, None)
-            self.shown.end(run_id, f"interrupted; go on with: noiseproof train --resume {run_id}")
+            self.shown.end(run_id, f"interrupted; go on with: {command_name()} train --resume {run_id}")
 
     def fail(self, run_id: str, error: Exception) -> None:
         """Note why a run failed; its last checkpoint stays."""
