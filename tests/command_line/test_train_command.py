@@ -62,6 +62,7 @@ def test_classes_that_are_hardly_predicted_are_named(run):
     names = [str(k) for k, (predicted, named) in enumerate(shares) if predicted < 0.1 * named]
     assert names
     assert f"though labels name them: {', '.join(names)}." in lost.output
+    assert "such as anl-ce or gce or ce." in lost.output
     assert "Hardly ever predicted" not in kept.output
     page = CliRunner().invoke(app, ["runs", record.id])
     assert f"classes lost  {', '.join(names)}" in page.output
@@ -163,6 +164,7 @@ def test_the_users_own_pictures_are_planned_and_the_reasons_printed(run, photos)
     assert "held-out training pictures, whose labels may be wrong too (2 pictures, so chance" in lines[-1]
     record = only_run()
     assert record.id.startswith("my-photos-given-anl-ce-s1-")
+    assert record.noise["class_names"] == ["grey", "red"]
     assert record.config["loss_parameters"] == {"alpha": 1.0, "beta": 5.0}
     assert record.result["held_out"] is True
 

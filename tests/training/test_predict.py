@@ -147,6 +147,27 @@ def test_a_damaged_picture_is_named_and_no_half_table_is_left(trained, tmp_path)
     assert not list(tmp_path.glob("*out.csv*"))
 
 
+@pytest.mark.parametrize("workers", [0, 1])
+def test_pictures_beside_damaged_ones_are_classified(trained, tmp_path, workers):
+    """One file that broke on its way does not cost the classes of all others; the exit status tells."""
+    place = tmp_path / "new"
+    place.mkdir()
+    for index in range(70):  # more than a batch
+        Image.new("RGB", (8, 8), (index, 0, 0)).save(place / f"{index:02}.png")
+    whole = (place / "03.png").read_bytes()
+    for name in ("03.png", "66.png", "69.png"):
+        (place / name).write_bytes(whole[: len(whole) // 2])
+    words = ("--folder", trained[0], "--out", tmp_path / "out.csv", "--workers", workers)
+    done = run("predict", trained[1].name, place, *words)
+    assert done.exit_code == 1
+    assert "67 pictures classified" in done.output
+    told = [line for line in done.output.splitlines() if line.startswith("Not classified: ")]
+    assert len(told) == 3
+    assert all(name in line for name, line in zip(("03.png", "66.png", "69.png"), told, strict=True))
+    names = [row["path"][-6:] for row in rows_of(tmp_path / "out.csv")]
+    assert names == [f"{index:02}.png" for index in range(70) if index not in (3, 66, 69)]
+
+
 def test_mistakes_are_one_line_each(trained, tmp_path):
     runs, folder = trained
     (tmp_path / "empty").mkdir()

@@ -53,6 +53,23 @@ def test_a_long_run_fills_no_log_and_its_last_epoch_is_told(capsys, epochs):
     assert f"epoch {epochs}/{epochs}" in lines[-1]
 
 
+def test_a_long_run_tells_its_first_epoch_and_how_long_it_will_take(capsys, monkeypatch):
+    """Whoever starts two hours of training should know after a minute."""
+    now = 0.0
+    monkeypatch.setattr(room.time, "monotonic", lambda: now)
+    progress = PlainLines()
+    progress.begin("run", 120, 6)
+    for epoch in range(6, 12):
+        progress.step("run", epoch, 0.0)
+        now += 20
+        progress.epoch("run", epoch, METRICS)
+    lines = [line for line in capsys.readouterr().out.splitlines() if ": epoch" in line]
+    assert lines == [
+        "run: epoch 7/120, loss 1.2346, train 90.0%, test 88.3%; about 37 min 40 s left",
+        "run: epoch 12/120, loss 1.2346, train 90.0%, test 88.3%; about 36 min 00 s left",
+    ]
+
+
 def test_a_resumed_run_says_how_much_was_done(capsys):
     PlainLines().begin("run", 10, 4)
     assert capsys.readouterr().out == "run: 10 epochs, 4 done before\n"

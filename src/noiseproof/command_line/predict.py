@@ -54,11 +54,13 @@ def predict(
     workers: Annotated[int, typer.Option(help="Processes that decode pictures.")] = 0,
 ) -> None:
     """Classify pictures with a finished run, which writes a CSV; or find their masks, which writes PNGs."""
+    from noiseproof.datasets import BadFileError
     from noiseproof.datasets.decode import IMAGE_SUFFIXES
     from noiseproof.training import predict as prediction
     from noiseproof.training import predict_masks
     from noiseproof.training.environment import choose_device
 
+    unreadable: list[BadFileError] = []
     try:
         model = prediction.load_trained(_folder_of(run, folder), choose_device(device))
         paths = prediction.pictures_in(pictures)
@@ -73,7 +75,7 @@ def predict(
         else:
             table = out or Path("predictions.csv")
             predict_masks.refuse_to_overwrite(paths, [table], "name another file")
-            rows = prediction.predict(model, paths, workers=workers)
+            rows = prediction.predict(model, paths, workers=workers, unreadable=unreadable)
             count = prediction.write_predictions(rows, model.class_names, table)
     except (ValueError, OSError, LookupError, ImportError, RuntimeError) as error:
         fail(error)
@@ -81,6 +83,10 @@ def predict(
         typer.echo(f"{count} masks: {folder_out}; to look at: {sheet}")
     else:
         typer.echo(f"{count} pictures classified: {table}")
+    for error in unreadable:
+        typer.echo(f"Not classified: {printable(str(error))}", err=True)
+    if unreadable:
+        raise typer.Exit(1)
 
 
 def evaluate(

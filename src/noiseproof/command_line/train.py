@@ -229,10 +229,11 @@ def _lost(record: "RunRecord") -> str:
     lost = lost_classes(result_of_record(record))
     if not lost:
         return ""
+    others = " or ".join(name for name in ("anl-ce", "gce", "ce") if name != record.config["loss"])
     return (
         f"Hardly ever predicted, though labels name them: {printable(named(lost))}. The loss has given them up, or "
-        "was not trained for long enough: try another seed, more epochs, or a loss that keeps classes, such as "
-        "anl-ce or gce."
+        "was not trained for long enough: try more epochs, a smaller batch, another seed, or a loss that keeps "
+        f"classes, such as {others}."
     )
 
 

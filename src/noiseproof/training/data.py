@@ -307,7 +307,8 @@ def _give_classes(config: Config, data: TrainingData) -> GivenLabels:
         summary |= file_name(config.noise)
         if data.num_classes <= MOST_CLASSES_SHOWN:
             summary["transition"] = noisy.transition.round(4).tolist()
-            summary["class_names"] = list(data.train.class_names)
+    if data.num_classes <= MOST_CLASSES_SHOWN:
+        summary["class_names"] = list(data.train.class_names)
     return GivenLabels(
         torch.tensor(given).to(data.device),
         torch.from_numpy(flipped).to(data.device),

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from noiseproof import models
-from noiseproof.datasets import LabeledData
+from noiseproof.datasets import BadFileError, LabeledData
 from noiseproof.datasets.augment.normalize import normalize
 from noiseproof.datasets.cache import replacing_file
 from noiseproof.datasets.decode import IMAGE_SUFFIXES, CentreAfterResize, Fit, Squash
@@ -198,10 +198,44 @@ def pictures_in(place: Path) -> tuple[Path, ...]:
     return found
 
 
-def predict(model: TrainedModel, paths: Sequence[Path], *, workers: int = 0) -> Iterator[tuple[Path, Tensor]]:
-    """``(file, probabilities)`` of pictures, fitted to the network as they were when it was tested."""
+def predict(
+    model: TrainedModel,
+    paths: Sequence[Path],
+    *,
+    workers: int = 0,
+    unreadable: list[BadFileError] | None = None,
+) -> Iterator[tuple[Path, Tensor]]:
+    """``(file, probabilities)`` of pictures, fitted to the network as they were when it was tested.
+
+    Args:
+        model: a trained network.
+        paths: of the pictures.
+        workers: processes that decode them.
+        unreadable: where a list is given, pictures that cannot be read are left out, and why is added to it; only
+            if none can be read it is an error. By default the first of them is an error.
+    """
+    left = tuple(paths)
+    any_read = False
+    while left:
+        done = 0
+        try:
+            for path, row in _predict_all(model, left, workers):
+                yield path, row
+                done += 1
+                any_read = True
+            return
+        except BadFileError as error:
+            if unreadable is None or error.path not in left[done:]:
+                raise
+            unreadable.append(error)
+            left = tuple(path for path in left[done:] if path != error.path)
+    if unreadable and not any_read:
+        raise unreadable[0]
+
+
+def _predict_all(model: TrainedModel, paths: tuple[Path, ...], workers: int) -> Iterator[tuple[Path, Tensor]]:
     channels = model.shape[0]
-    data = LabeledData("pictures", "test", np.zeros(len(paths), np.int64), ("unknown",), paths=tuple(paths))
+    data = LabeledData("pictures", "test", np.zeros(len(paths), np.int64), ("unknown",), paths=paths)
     with StreamingLoader(data, model.fit, 64, shuffle=False, num_workers=workers) as loader:
         for batch in loader:
             images = batch.images

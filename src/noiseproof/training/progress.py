@@ -3,14 +3,23 @@
 
 import multiprocessing
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
 from rich.console import Console
 
+from noiseproof.durations import duration
+
 LINES_OF_A_RUN = 20
 """About how many lines a long run prints where there is no terminal."""
+
+WORTH_TELLING = 60
+"""Seconds that are left, below which a log says nothing of them."""
+
+ENOUGH_TO_TELL = 0.1
+"""Epochs after the first step from which on a pace is known; an epoch of one step alone has none."""
 
 
 class Progress(Protocol):
@@ -52,10 +61,13 @@ class Silence:
 
 
 class PlainLines(Silence):
-    """A line an epoch, for logs."""
+    """A line an epoch, for logs; where it takes minutes, also how long it will."""
 
     def __init__(self) -> None:
         self._epochs: dict[str, int] = {}
+        self._began: dict[
+            str, tuple[float, float]
+        ] = {}  # when a run made its first step here, and at which epoch
 
     def begin(self, run_id: str, epochs: int, done: int) -> None:
         """Remember how long the run is."""
@@ -65,11 +77,24 @@ class PlainLines(Silence):
             flush=True,
         )
 
+    def step(self, run_id: str, epoch: int, share: float) -> None:
+        """Remember when the first step was."""
+        self._began.setdefault(run_id, (time.monotonic(), epoch + share))
+
     def epoch(self, run_id: str, epoch: int, metrics: dict[str, Any]) -> None:
-        """Print the epoch, or in a long run every so-manieth one."""
-        epochs = self._epochs[run_id]
-        if (epoch + 1) % max(1, epochs // LINES_OF_A_RUN) == 0 or epoch + 1 == epochs:
-            print(f"{run_id}: epoch {epoch + 1}/{epochs}, {summary(metrics)}", flush=True)
+        """Print the epoch; in a long run the first and every so-manieth one."""
+        epochs, done = self._epochs[run_id], epoch + 1
+        is_first = run_id in self._began and done - self._began[run_id][1] <= 1
+        if is_first or done % max(1, epochs // LINES_OF_A_RUN) == 0 or done == epochs:
+            left = self._left(run_id, done)
+            print(f"{run_id}: epoch {done}/{epochs}, {summary(metrics)}{left}", flush=True)
+
+    def _left(self, run_id: str, done: int) -> str:
+        if run_id not in self._began or done - self._began[run_id][1] < ENOUGH_TO_TELL:
+            return ""
+        began, at = self._began[run_id]
+        seconds = (time.monotonic() - began) / (done - at) * (self._epochs[run_id] - done)
+        return f"; about {duration(seconds)} left" if seconds >= WORTH_TELLING else ""
 
     def end(self, run_id: str, status: str) -> None:
         """Print how it ended."""
