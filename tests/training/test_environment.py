@@ -55,3 +55,11 @@ def test_a_checkout_without_git_is_no_obstacle(monkeypatch):
 
     monkeypatch.setattr(subprocess, "run", missing)
     assert environment._commit() is None
+
+
+def test_where_there_is_no_checkout_a_commit_can_be_said(monkeypatch):
+    """As in a container, or on a machine that has a copy of the source alone."""
+    monkeypatch.setenv("NOISEPROOF_COMMIT", " 0123abc ")
+    assert environment._commit() == "0123abc"
+    monkeypatch.setenv("NOISEPROOF_COMMIT", "")
+    assert environment._commit() != ""

@@ -130,22 +130,26 @@ class ResultTable:
         return _agreement(self.cells.values())
 
     @property
-    def agreement_in_words(self) -> tuple[str, ...]:
-        """How the cells together lie to the paper's, and how those do in which no run of ours lost a class.
+    def agreement_where_classes_are_kept(self) -> Agreement | None:
+        """The same over the cells in which no run of ours lost a class; None where those are all, or too few.
 
-        Such cells lie whole steps apart, and a few of them decide the mean of all.
+        The others lie whole steps apart, and a few of them decide the mean of all.
         """
-        if (whole := self.agreement) is None:
-            return ()
         kept = [cell for cell in self.cells.values() if not any(map(lost_classes, cell.results))]
-        if (apart := _agreement(kept)) is None or apart.cells == whole.cells:
+        return _agreement(kept) if len(kept) < len(self.cells) else None
+
+    @property
+    def agreement_in_words(self) -> tuple[str, ...]:
+        """How the cells together lie to the paper's, and how those do in which no run of ours lost a class."""
+        whole, kept = self.agreement, self.agreement_where_classes_are_kept
+        if whole is None:
+            return ()
+        if kept is None or kept.cells == whole.cells:
             return (str(whole),)
-        cells = whole.cells - apart.cells
-        left_out = f"the {cells} cells" if cells > 1 else "the cell"
-        text = str(apart)
-        return str(
-            whole
-        ), f"Without {left_out} in which a run of ours lost a class: {text[0].lower()}{text[1:]}"
+        count, text = whole.cells - kept.cells, str(kept)
+        left_out = f"the {count} cells" if count > 1 else "the cell"
+        apart = f"Without {left_out} in which a run of ours lost a class: {text[0].lower()}{text[1:]}"
+        return str(whole), apart
 
     @property
     def whole_columns(self) -> tuple[str, ...]:

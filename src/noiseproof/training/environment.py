@@ -69,7 +69,9 @@ def _processor() -> str:
 
 
 def _commit() -> str | None:
-    """Commit of the source, where it is run from a checkout."""
+    """Commit of the source: what ``NOISEPROOF_COMMIT`` says, or that of the checkout it is run from."""
+    if said := os.environ.get("NOISEPROOF_COMMIT", "").strip():
+        return said
     folder = Path(__file__).resolve().parents[3]
     if not (folder / ".git").exists():
         return None
