@@ -83,8 +83,8 @@ def predict(
         typer.echo(f"{count} masks: {folder_out}; to look at: {sheet}")
     else:
         typer.echo(f"{count} pictures classified: {table}")
-    for error in unreadable:
-        typer.echo(f"Not classified: {printable(str(error))}", err=True)
+    for each in unreadable:
+        typer.echo(f"Not classified: {printable(str(each))}", err=True)
     if unreadable:
         raise typer.Exit(1)
 
