@@ -6,11 +6,13 @@ import importlib.util
 import json
 import os
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
+from tests.docs.pages import ROOT, blocks_of
 from typer.testing import CliRunner
 
 from noiseproof.command_line import app
@@ -145,6 +147,26 @@ def test_a_damaged_picture_is_named_and_no_half_table_is_left(trained, tmp_path)
     assert "bad.png" in done.output
     assert len(done.output.strip().splitlines()) == 1
     assert not list(tmp_path.glob("*out.csv*"))
+
+
+def test_the_page_on_training_says_how_to_use_an_export_without_this_package(trained, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    random = np.random.default_rng(0)
+    (tmp_path / "new").mkdir()
+    for name in ("a.png", "b.jpg", "ü c.PNG"):
+        Image.fromarray(random.integers(0, 256, (20, 14, 3), np.uint8)).save(tmp_path / "new" / name)
+    predict.export(trained[1], tmp_path / "model", "torch-export")
+    (block,) = (each for each in blocks_of(ROOT / "docs/training.md") if "torch.export.load" in each.code)
+    assert "noiseproof" not in block.code
+    found: dict = {}
+    exec(compile(block.code, block.name, "exec"), found)
+    model = load_trained(trained[1])
+    expected = list(predict.predict(model, pictures_in(tmp_path / "new")))
+    assert found["files"] == [Path("new", path.name) for path, _ in expected]
+    torch.testing.assert_close(
+        found["probabilities"], torch.stack([row for _, row in expected]), atol=1e-5, rtol=0
+    )
+    assert found["predicted"] == [model.class_names[row.argmax()] for _, row in expected]
 
 
 @pytest.mark.parametrize("workers", [0, 1])
