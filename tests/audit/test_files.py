@@ -8,6 +8,8 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 from PIL import Image
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import cross_val_predict
 from typer.testing import CliRunner
 
 from noiseproof import datasets
@@ -215,6 +217,37 @@ def test_the_command_from_pictures_to_corrected_labels(photos, tmp_path):
     names = [corrected.class_names[label] for label in corrected.labels]
     truth = ["bright" if ("dark" in str(p)) == (p.name == "00.png") else "dark" for p in corrected.paths]
     assert names == truth
+
+
+def test_the_command_tells_of_equal_pictures_with_different_labels(photos, tmp_path):
+    """No model is needed to know that one of their labels is wrong."""
+    probabilities = np.full((41, 2), 0.5) + np.where(np.arange(41)[:, None] < 20, 0.4, -0.4) * [1, -1]
+    np.save(tmp_path / "p.npy", probabilities)
+    words = (f"folder:{photos}", "--out", tmp_path / "audit", "--probabilities", tmp_path / "p.npy")
+    (photos / "bright/copy.png").write_bytes((photos / "bright/01.png").read_bytes())
+    result = run(*words)
+    assert result.exit_code == 0, result.output
+    assert "different labels" not in result.output
+    (photos / "bright/copy.png").write_bytes((photos / "dark/01.png").read_bytes())
+    result = run(*words)
+    assert "1 pictures stand there more than once, with different labels" in result.output
+    assert f"noiseproof data check folder:{photos} names them." in result.output
+
+
+def test_the_command_warns_of_the_rate_where_the_model_knows_little(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    digits = datasets.load("digits")
+    pixels = digits.images.reshape(len(digits), -1) / 255
+    for columns, is_weak in (
+        (slice(None), False),
+        (slice(17, 24), True),
+    ):  # all of a picture, or a line of it
+        model = LogisticRegression(max_iter=300)
+        found = cross_val_predict(model, pixels[:, columns], digits.labels, cv=3, method="predict_proba")
+        np.save("p.npy", found)
+        result = run("digits", "--probabilities", "p.npy")
+        assert result.exit_code == 0, result.output
+        assert ("does not know these pictures well" in result.output) == is_weak
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,15 @@ from noiseproof.command_line.failures import fail
 from noiseproof.command_line.options import Quiet
 
 if TYPE_CHECKING:
+    from noiseproof.audit import LabelAudit
     from noiseproof.audit.pictures import PictureAudit
     from noiseproof.datasets import LabeledData
 
 FEW_PICTURES = 1_000
 """Fewer can be looked through."""
+
+WELL_KNOWN = 0.8
+"""Of the labels that are taken for right, the share that a model which knows the pictures predicts."""
 
 EPILOG = """
 [bold]Examples[/bold]
@@ -212,12 +216,30 @@ def _write(found: "PictureAudit", data: "LabeledData", dataset: str, out: Path, 
     typer.echo(
         f"{suspects} of {len(data)} labels are suspect; an estimated {labels.noise_rate:.1%} are wrong "
         f"(the prediction differs from {labels.disagreement:.1%}, its own mistakes included).\n"
-        f"Look through the {on_sheet} worst: {out / sheet.SHEET}\n"
+        + "".join(_doubts(labels, data, dataset))
+        + f"Look through the {on_sheet} worst: {out / sheet.SHEET}\n"
         f"All suspects: {out / files.SUSPECTS}; labels with every suggestion taken, unseen: "
         f"{out / files.CLEANED}\n"
         + (f"Decisions that stood in it: {decided}, all kept.\n" if decided else "")
         + f"Hand back what you decided: {shlex.join(words)} --apply reviewed.csv"
     )
+
+
+def _doubts(labels: "LabelAudit", data: "LabeledData", dataset: str) -> Iterator[str]:
+    """What the model cannot be trusted with, and what can be known without it."""
+    from noiseproof.datasets.check import contradictions
+
+    if not labels.is_by_chance and labels.agreement < WELL_KNOWN * (1 - labels.noise_rate):
+        yield (
+            f"The model does not know these pictures well: it predicts {labels.agreement:.1%} of the labels. "
+            "Its own mistakes may pass for wrong labels: of such models the rate was 3 to 15 points too high, the "
+            "order of suspects good.\n"
+        )
+    if doubles := contradictions(data):
+        yield (
+            f"{len(doubles)} pictures stand there more than once, with different labels, of which one at most is "
+            f"right: {shlex.join(['noiseproof', 'data', 'check', dataset])} names them.\n"
+        )
 
 
 def _what_may_help(method: str, count: int) -> str:

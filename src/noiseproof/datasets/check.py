@@ -225,10 +225,7 @@ def _doubles(splits: Mapping[str, LabeledData]) -> Iterable[Finding]:
 
 def _contradictions(data: LabeledData, keys: list[object]) -> Iterable[Finding]:
     """Equal pictures with different labels: of these at least one is certainly wrong."""
-    groups: dict[object, list[int]] = {}
-    for index, key in enumerate(keys):
-        groups.setdefault(key, []).append(index)
-    found = [group for group in groups.values() if len({int(data.labels[each]) for each in group}) > 1]
+    found = _of_several_labels(data, keys)
     if not found:
         return
     where = data.paths or range(len(data))
@@ -238,6 +235,23 @@ def _contradictions(data: LabeledData, keys: list[object]) -> Iterable[Finding]:
     ]
     head = f"{len(found)} images have several labels, of which one at most is right:"
     yield Finding("note", f"{data.split} labels of doubles", _listed(head, named))
+
+
+def _of_several_labels(data: LabeledData, keys: list[object]) -> list[list[int]]:
+    groups: dict[object, list[int]] = {}
+    for index, key in enumerate(keys):
+        groups.setdefault(key, []).append(index)
+    return [group for group in groups.values() if len({int(data.labels[each]) for each in group}) > 1]
+
+
+def contradictions(data: LabeledData) -> list[list[int]]:
+    """Indices of samples of equal content with different labels, of which one at most is right.
+
+    A list for each content; empty where there are masks, or so many files that they are not read through.
+    """
+    if data.masks is not None or (data.paths is not None and len(data) > MOST_FILES_READ):
+        return []
+    return _of_several_labels(data, content_keys({data.split: data})[data.split])
 
 
 def content_keys(splits: Mapping[str, LabeledData]) -> dict[str, list[object]]:
