@@ -86,3 +86,50 @@ def test_the_noise_of_the_page_can_be_looked_at_and_trained_on(tmp_path):
     assert (unknown.returncode, "--import MODULE" in unknown.stderr) == (2, True)
     words = ("train", "digits", "--loss", "ce", "--epochs", "1", "--set", "train_size=200")
     assert "--import MODULE" in noiseproof(tmp_path, *words, "--noise", "next-0.3").stderr
+
+
+BROKEN = """
+import torch
+from noiseproof import noise
+from noiseproof.losses import LossRecord, RobustLoss, register
+
+
+def odd(log_p):
+    return log_p + torch.zeros(7).view(3)
+
+
+class Odd(RobustLoss):
+    def __init__(self, **options):
+        super().__init__(odd, **options)
+
+
+register(LossRecord("odd", "Odd", "?", "?", False, "mine", Odd, odd))
+noise.register("typed", lambda samples, rate, random: samples.labels + "1")
+"""
+
+
+def test_an_error_in_ones_own_code_is_told_with_its_line_and_the_run_failed(tmp_path):
+    (tmp_path / "mine.py").write_text(BROKEN)
+    (tmp_path / "grid.toml").write_text(GRID.replace("nsquare", "odd").replace("loss_parameters", "# "))
+    words = ("--import", "mine", "train", "digits", "--epochs", "1", "--noise")
+    place = "(in mine.py, line 8: return log_p + torch.zeros(7).view(3))"
+    trained = noiseproof(tmp_path, *words, "sym-0.4", "--loss", "odd", "--quiet")
+    assert (trained.returncode, trained.stderr.startswith("Error: RuntimeError: shape '[3]' is invalid")) == (
+        2,
+        True,
+    )
+    assert trained.stderr.endswith(f"{place}\n")
+    page = noiseproof(tmp_path, "runs", "digits-sym-0.4-odd", COLUMNS="300").stdout
+    assert ": failed" in page.splitlines()[0]
+    assert place in page
+    typed = noiseproof(tmp_path, *words, "typed-0.4", "--loss", "ce")
+    assert "Error: UFuncTypeError" in typed.stderr
+    assert 'in mine.py, line 17: noise.register("typed"' in typed.stderr
+    bench = noiseproof(tmp_path, "--import", "mine", "bench", "grid.toml", "--processes", "2", "--quiet")
+    assert bench.stderr.count(place) == 2, bench.stderr
+    assert "4 runs: 2 finished, 2 failed" in bench.stdout
+    (tmp_path / "broken.py").write_text("def f():\n    1 / 0\nf()\n")
+    assert (
+        "division by zero (in broken.py, line 2: 1 / 0)"
+        in noiseproof(tmp_path, "--import", "broken", "runs").stderr
+    )

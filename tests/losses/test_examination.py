@@ -169,3 +169,14 @@ def test_only_robust_losses_can_be_registered():
         TypeError, match=r"module: expected a class that extends .*RobustLoss.* super\(\).__init__\(None"
     ):
         losses.register(replace(losses.record("ce"), name="plain", module=nn.CrossEntropyLoss))
+
+
+@pytest.mark.parametrize("target", [torch.tensor([0, 1, 2, 0]), torch.full((4, 3), 1 / 3)])
+def test_an_active_loss_of_another_shape_is_told(target):
+    def over_classes(log_p):
+        return log_p.sum(1, keepdim=True).expand(-1, 7)
+
+    with pytest.raises(
+        ValueError, match=r"active loss over_classes: expected the loss of each class .* got \(4, 7\)"
+    ):
+        RobustLoss(over_classes)(torch.randn(4, 3), target)

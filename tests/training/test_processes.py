@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Packs shared out among processes: the same weights as alone, errors and Ctrl-C that reach the caller."""
 
+import os
 import signal
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 import torch
@@ -71,6 +75,30 @@ def test_ctrl_c_stops_and_saves_every_process(tmp_path):
     assert process.wait(timeout=60) == 130
     with Store(folder) as store:
         assert [record.status for record in store.runs()] == ["interrupted", "interrupted"]
+
+
+def test_ctrl_c_while_processes_start_leaves_no_traceback(tmp_path):
+    script = tmp_path / "grid.py"
+    script.write_text(SCRIPT)
+    process = subprocess.Popen(  # in a group of its own, all of which a terminal would send it to
+        [sys.executable, str(script), str(tmp_path / "runs")],
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 60
+    while (
+        len(children_of(process.pid)) < 3 and time.monotonic() < deadline
+    ):  # a tracker of resources, two workers
+        time.sleep(0.01)
+    time.sleep(0.2)
+    os.killpg(process.pid, signal.SIGINT)
+    _, told = process.communicate(timeout=60)
+    assert (process.returncode, told) == (130, "")
+
+
+def children_of(pid):
+    return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
 
 
 def test_there_is_at_least_one_core():

@@ -12,14 +12,15 @@ from typing import NoReturn
 
 import typer
 
-from noiseproof.plugins import VARIABLE
+from noiseproof.plugins import VARIABLE, explained
 
 
 def fail(error: Exception | str) -> NoReturn:
     """End the command with an error's message; without one where nobody reads on, as behind ``| head``."""
     if isinstance(error, BrokenPipeError) and _reader_has_gone():
         raise error  # click knows what to do
-    typer.echo(f"Error: {error}{_advice(error)}", err=True)
+    said = explained(error) if isinstance(error, Exception) else error
+    typer.echo(f"Error: {said}{_advice(error)}", err=True)
     raise typer.Exit(2) from None
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import noiseproof
 from noiseproof.grids.collect import RESULT_FILES
-from noiseproof.plugins import import_plugins
+from noiseproof.plugins import explained, import_plugins
 from noiseproof.training.run_record import RunRecord
 from noiseproof.training.store import Store
 
@@ -91,7 +91,7 @@ def _trained(configs: Sequence[Mapping[str, Any]], home: Path, device: str) -> R
     except DataError as error:
         problem = {"error": str(error), "no_data": True}
     except Exception as error:
-        problem = {"error": str(error) or type(error).__name__}
+        problem = {"error": explained(error)}
     with Store(home) as store:
         found = [store.find(config.hash, None) for config in pack]
         records = tuple(store.get(each[0].id) for each in found if each)

@@ -19,6 +19,7 @@ from noiseproof.grids.grid import Cell
 from noiseproof.grids.pace import FIRST_ON_A_GPU, Clock
 from noiseproof.grids.packs import LARGEST_PACK, next_pack, packs_of
 from noiseproof.grids.states import CellState, CellStatus, states_of, with_status
+from noiseproof.plugins import explained
 from noiseproof.results import Result
 from noiseproof.training.interruption import Interrupted
 from noiseproof.training.own_code import warn_of_other_code
@@ -249,7 +250,8 @@ class _Runner:
                 self.over.add(pack[0].cell.config.hash)
                 self.watch.look([pack[0].cell], final=True)
             else:
-                self.display.say(f"{error}: trying these {len(pack)} runs one by one")
+                why = "" if error is None else explained(error)
+                self.display.say(f"{why}: trying these {len(pack)} runs one by one")
                 self.alone.update(state.cell.config.hash for state in unknown)
 
 
@@ -282,7 +284,7 @@ def record_failure(store: Store, cell: Cell, error: BaseException) -> None:
     """Keep the error of a run that broke off before it could record anything."""
     config = cell.config
     store.begin(config.run_id, config.as_data(), config.hash, environment={}, noise={})
-    store.fail(config.run_id, f"{error}" or type(error).__name__)
+    store.fail(config.run_id, explained(error))
 
 
 def out_of_memory(record: RunRecord | None) -> bool:

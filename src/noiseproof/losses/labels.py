@@ -39,7 +39,7 @@ class IndexLabels(NamedTuple):
 
     def expected(self, loss: PerClass, log_p: Tensor) -> Tensor:
         """Loss of the labelled class (N, d1, …); only that class is evaluated."""
-        return loss(log_p.gather(1, self.indices.unsqueeze(1))).squeeze(1)
+        return _of_each_class(loss, log_p.gather(1, self.indices.unsqueeze(1))).squeeze(1)
 
     def weigh(self, per_sample: Tensor) -> Tensor:
         """Scale each sample by its class weight and drop ignored ones."""
@@ -79,7 +79,7 @@ class SoftLabels(NamedTuple):
 
     def expected(self, loss: PerClass, log_p: Tensor) -> Tensor:
         """Expected loss over the label's distribution (N, d1, …)."""
-        return (self.probabilities * loss(log_p)).sum(1)
+        return (self.probabilities * _of_each_class(loss, log_p)).sum(1)
 
     def weigh(self, per_sample: Tensor) -> Tensor:
         """Return the losses unchanged: weights are in the probabilities already."""
@@ -91,6 +91,19 @@ class SoftLabels(NamedTuple):
 
 
 Labels: TypeAlias = IndexLabels | SoftLabels
+
+
+def _of_each_class(loss: PerClass, log_p: Tensor) -> Tensor:
+    """Losses of an active loss, which looks at each class by itself: it may be given some classes only."""
+    losses = loss(log_p)
+    if losses.shape != log_p.shape:
+        name = getattr(loss, "__name__", type(loss).__name__)
+        raise ValueError(
+            f"active loss {name}: expected the loss of each class by itself, of shape {tuple(log_p.shape)} for "
+            f"log-probabilities of that shape, got {tuple(losses.shape)}; what looks at several classes is written "
+            "with noiseproof.losses.calculus, or as a class with a forward of its own"
+        )
+    return losses
 
 
 def read_labels(

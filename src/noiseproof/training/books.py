@@ -3,24 +3,26 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from noiseproof import models
 from noiseproof.datasets.cache import replacing_file
-from noiseproof.plugins import command_name
+from noiseproof.plugins import command_name, explained
 from noiseproof.training import checkpoint, ranks
 from noiseproof.training.checkpoint_writer import CheckpointWriter
 from noiseproof.training.data import label_marginals
 from noiseproof.training.environment import describe
 from noiseproof.training.examples import FILE_NAME, choose_examples
 from noiseproof.training.gpu_memory import forget_frames
+from noiseproof.training.interruption import Interrupted
 from noiseproof.training.label_noise import shortfall_of
 from noiseproof.training.noise_files import place_of
 from noiseproof.training.outcome import result_of
 from noiseproof.training.own_code import FIELD, own_code_of
 from noiseproof.training.predict import checksum_of, fit_as_data
+from noiseproof.training.processes import is_of_memory
 from noiseproof.training.progress import Progress
 from noiseproof.training.run import EpochEnd, NotFiniteError, Run
 from noiseproof.training.sinks import Sink
@@ -156,10 +158,18 @@ class Books:
         forget_frames(error)  # it is kept until all runs are over; the failed one's tensors need not be
         self.failed[run_id] = error
         if self.writes:
-            self.store.fail(run_id, str(error))
+            self.store.fail(run_id, explained(error))
             for sink in self.sinks:
                 sink.end(run_id, None)
         self.shown.end(run_id, "failed")
+
+    def break_off(self, run_id: str, error: Exception) -> None:
+        """Note an error that nobody expected, as of a loss of the user's own; want of disk or memory is none."""
+        if isinstance(error, Interrupted | OSError | MemoryError | StoreError) or is_of_memory(error):
+            return
+        if self.writes:
+            with suppress(StoreError):  # it had not begun
+                self.store.fail(run_id, explained(error))
 
     def finish(self, run: Run) -> None:
         """Keep the weights of a finished run, and call it finished."""

@@ -118,7 +118,12 @@ def train_pack(
                 shown.say(remark)
             books = Books(folder, store, shown, opened)
             stack.callback(books.close)
-            _train_together(waiting, data, books, interruption)
+            try:
+                _train_together(waiting, data, books, interruption)
+            except Exception as error:
+                if len(configs) == 1 and not keep_going:  # of several, whoever called finds out whose it was
+                    books.break_off(waiting[0].run_id, error)
+                raise
             if books.failed and not keep_going:
                 raise next(iter(books.failed.values()))
         ranks.wait()

@@ -8,16 +8,21 @@ runs on the machine. Two processes do not.
 import multiprocessing
 import os
 import signal
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
-from noiseproof.plugins import import_plugins
+from noiseproof.plugins import import_plugins, own_place
 from noiseproof.training import progress
 from noiseproof.training.config import Config
 from noiseproof.training.store import Store
 
 OUT_OF_MEMORY = 88
 """Exit code of a process that could not have the memory it asked for."""
+
+STOPPED = 130
+"""Exit code of a process that Ctrl-C ended at once."""
 
 KILLED = (-getattr(signal, "SIGKILL", 9), 128 + 9)
 """Exit codes of a process that the system killed, as it does when memory runs out."""
@@ -95,8 +100,9 @@ def _train_at_once(
         for i in range(processes)
     ]
     with Interruption() as interruption:
-        for worker in workers:
-            worker.start()
+        with _deaf_to_ctrl_c():
+            for worker in workers:
+                worker.start()
         passed_on = False
         while any(worker.is_alive() for worker in workers):
             for worker in workers:
@@ -122,25 +128,46 @@ def _train_at_once(
     )
 
 
+@contextmanager
+def _deaf_to_ctrl_c() -> Iterator[None]:
+    """Processes started in here keep Ctrl-C waiting while they import what they need: the parent answers it.
+
+    Without that a Ctrl-C in their first second or two would end them with a page of traceback each.
+    """
+    if sys.platform == "win32":
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _work(
     configs: list[Config], folder: Path, quiet: bool, sinks: list[str], keep_going: bool, errors: object
 ) -> None:
-    import torch
-
-    from noiseproof.training.engine import train_pack
-
-    torch.set_num_threads(1)
     try:
+        if sys.platform != "win32":
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        import torch
+
+        from noiseproof.training.engine import train_pack
+
+        torch.set_num_threads(1)
         import_plugins()
         train_pack(configs, folder=folder, quiet=quiet, sinks=sinks, keep_going=keep_going)
+    except KeyboardInterrupt:  # before a run could take it, or pressed twice: the parent says so
+        raise SystemExit(STOPPED) from None
     except MemoryError:
         raise SystemExit(OUT_OF_MEMORY) from None
     except Exception as error:  # the parent raises it again
-        if _is_of_memory(error):
+        if is_of_memory(error):
             raise SystemExit(OUT_OF_MEMORY) from None
+        own_place(error)  # its frames do not go along, so the place is written down
         errors.put(error)  # type: ignore[attr-defined]
 
 
-def _is_of_memory(error: Exception) -> bool:
+def is_of_memory(error: Exception) -> bool:
     """Whether torch could not have the memory it asked for; it has no class of its own for that on a CPU."""
     return isinstance(error, RuntimeError) and "DefaultCPUAllocator" in str(error)
