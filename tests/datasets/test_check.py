@@ -235,3 +235,9 @@ def test_training_data_that_cannot_be_read_is_a_fault(tmp_path: Path) -> None:
     level, text = said(check(f"folder:{tmp_path}"), "train split")
     assert level == "fault"
     assert "empty: expected pictures of the class, found none; put some there, or remove the folder" in text
+
+
+def test_a_list_that_cannot_be_read_is_told_of_once(tmp_path: Path) -> None:
+    (tmp_path / "list.csv").write_text("path,label\nnowhere.png,a\n")
+    findings = check(f"csv:{tmp_path / 'list.csv'}").findings
+    assert [finding.subject for finding in findings] == ["train split", "splits"]

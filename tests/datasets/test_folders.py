@@ -377,6 +377,16 @@ def test_a_csv_as_spreadsheets_of_other_countries_save_it(pictures, separator):
     assert (data.class_names, data.labels.tolist()) == (("cat", "dog"), [0, 1])
 
 
+def test_files_of_a_csv_that_are_not_there_are_counted(pictures):
+    (pictures / "mine.csv").write_text("path,label\np/1.jpg,a\nq/1.jpg,a\nq/2.jpg,b\nq/3.jpg,b\n")
+    with pytest.raises(BadFileError) as caught:
+        load(f"csv:{pictures / 'mine.csv'}")
+    assert str(caught.value).endswith(
+        f"expected the file of line 3, found no file {pictures / 'q/1.jpg'}; 2 more of 4 files are not there "
+        "either; paths count from the folder of the CSV file"
+    )
+
+
 def test_a_csv_in_an_older_encoding_says_how_to_save_it(pictures):
     (pictures / "mine.csv").write_bytes("path,label\np/1.jpg,Füchse\n".encode("cp1252"))
     with pytest.raises(BadFileError, match='expected UTF-8 CSV text, .* save it as "CSV UTF-8"'):

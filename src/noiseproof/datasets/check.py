@@ -90,7 +90,9 @@ def check(name: str, *, root: Path | str | None = None, side: int | None = None)
             # A split that was never there is worth a note; one that is there and cannot be read is a fault.
             may_be_absent = (NoSuchSplitError,) if split == "train" else (DataError, NoSuchSplitError)
             is_absent = split not in present and type(error) in may_be_absent
-            findings.append(Finding("note" if is_absent else "fault", f"{split} split", str(error)))
+            text = str(error)
+            if not any(text == finding.text for finding in findings):  # a list is one file for all splits
+                findings.append(Finding("note" if is_absent else "fault", f"{split} split", text))
     if not splits:
         findings.append(Finding("fault", "splits", "none can be read"))
     broken: dict[str, list[BadFileError]] = {}

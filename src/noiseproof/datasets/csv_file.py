@@ -15,6 +15,7 @@ are whole numbers, class indices. Without a split column every row is training d
 
 import csv
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
 
@@ -69,20 +70,37 @@ def _read_rows(path: Path) -> list[tuple[Path, str, str]]:
             for name in ("path", "label", "split"):
                 if columns.count(name) > 1:
                     raise BadFileError(path, f"one column {name}", f"{columns.count(name)} of them")
-            return [_check_row(path, reader.line_num, row) for row in reader]
+            rows = [(reader.line_num, _check_row(path, reader.line_num, row)) for row in reader]
         except (csv.Error, UnicodeDecodeError) as error:
             raise BadFileError(
                 path, "UTF-8 CSV text", f"after line {reader.line_num}: {error}", SAVE
             ) from error
+    _refuse_missing_files(path, [(line, file) for line, (file, _, _) in rows])
+    return [row for _, row in rows]
+
+
+def _refuse_missing_files(path: Path, files: list[tuple[int, Path]]) -> None:
+    """All files that are not there are one error: where the folder is another one, these are all of them."""
+    # Unlike Path.is_file, this also answers for a name that is too long to exist.
+    missing = [(line, file) for line, file in files if not os.path.isfile(file)]
+    if not missing:
+        return
+    line, file = missing[0]
+    more = f"{len(missing) - 1} more of {len(files)} files are not there either; " * (len(missing) > 1)
+    advice = f"{more}paths count from the folder of the CSV file"
+    raise BadFileError(path, f"the file of line {line}", f"no file {str(file)[:500]}", advice)
 
 
 def _separator(file: TextIO) -> str:
     """The sign between the columns: the one by which the first line has both columns that are needed."""
-    start = file.tell()
-    found = ","
+    start, found = file.tell(), ","
     for separator in SEPARATORS:
         file.seek(start)
-        columns = next(csv.reader(file, delimiter=separator), [])
+        columns: list[str] = []
+        with suppress(
+            csv.Error
+        ):  # by another sign than its own a long line may be one field, too large to be read
+            columns = next(csv.reader(file, delimiter=separator), [])
         if "path" in columns and "label" in columns:
             found = separator
             break
@@ -105,8 +123,6 @@ def _check_row(path: Path, line: int, row: dict[str, str]) -> tuple[Path, str, s
         raise BadFileError(
             path, f"a picture on line {line}", repr(file[:200]), "known: " + " ".join(sorted(IMAGE_SUFFIXES))
         )
-    if not os.path.isfile(found):  # unlike Path.is_file, also answers for a name that is too long to exist
-        raise BadFileError(path, f"the file of line {line}", f"no file {str(found)[:500]}")
     return found, label, split
 
 
