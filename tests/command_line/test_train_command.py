@@ -122,6 +122,47 @@ def test_flags_reach_the_config(run, tmp_path):
     assert config["gradient_quantiles"]
 
 
+def test_a_dry_run_shows_the_config_beside_the_recipe_and_trains_nothing(run):
+    words = ("cifar10", "--noise", "sym-0.8", "--loss", "anl-ce", "--dry-run")  # whose data is not there
+    changed = run(
+        *words, "--l1", "1e-5", "--set", "beta=2", "--set", "momentum=0.95", "--set", "optimizer=adam"
+    )
+    assert changed.exit_code == 0, changed.output
+    shown = " ".join(changed.stdout.split())
+    expected = {"l1": 1e-5, "loss_parameters": {"beta": 2}, "momentum": 0.95, "optimizer": "adam"}
+    said = {"noise": "sym-0.8", "loss": "anl-ce"}
+    assert changed.stdout.startswith(f"{resolve('cifar10', **said, **expected).run_id}: not trained yet\n")
+    for text in (
+        "l1 1e-05 (recipe: 5e-05)",
+        "beta=2.0, p_min=1e-07 (recipe: alpha=5.0, beta=5.0)",
+        "momentum 0.95 (recipe: 0.9)",
+        "optimizer adam (recipe: sgd)",
+        "Not as the recipe has it: loss_parameters, optimizer, momentum, l1. Without that: "
+        f"{resolve('cifar10', **said).run_id}.",
+    ):
+        assert text in shown
+    assert run(*words).stdout.endswith("\n\nAll as the recipe has it.\n")
+    assert not Path("runs").exists()
+
+
+def test_a_dry_run_knows_what_was_trained_and_what_is_planned(run, photos):
+    assert run(*SHORT, "--quiet").exit_code == 0
+    assert "trained before, so it would not be trained again" in run(*SHORT, "--dry-run").stdout
+    resumed = run("--resume", only_run().id, "--dry-run").stdout
+    assert resumed.startswith(f"{only_run().id}: trained before")
+    assert "recipe" not in resumed
+    planned = run(photos, "--epochs", "3", "--dry-run").stdout
+    assert "Not as the recipe has it: epochs." in planned
+
+
+def test_set_says_fields_that_have_no_option(run):
+    assert run(*SHORT, "--set", "momentum=0.5", "--set", "alpha=2", "--quiet").exit_code == 0
+    config = only_run().config
+    assert (config["momentum"], config["loss_parameters"]["alpha"]) == (0.5, 2)
+    twice = run(*SHORT, "--set", "epochs=3")
+    assert (twice.exit_code, "--set epochs: said twice" in twice.stderr) == (2, True)
+
+
 def test_a_stopped_run_goes_on(run, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(engine_module, "Interruption", lambda: StopAfter(3))

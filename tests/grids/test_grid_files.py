@@ -71,6 +71,7 @@ def test_a_file_expands_ranges_and_merges_settings(write):
         ('label = "CE"', 'labl = "CE"', "grid mine, method 1: expected label to be a text, got None"),
         ('loss = "ce"', 'loss = "cee"', "loss: unknown name 'cee'; did you mean 'ce'"),
         ('loss = "ce"', 'loss = "ce"\nl2 = 1', "method 'CE': setting: unknown name 'l2'; did you mean 'l1'"),
+        ('loss = "ce"', 'loss = "gce"\nq = 1', "number of the loss is set with loss_parameters = { q = … }"),
         ('"sym-0.4"', '"symm-0.4"', "got 'symm-0.4'. Did you mean 'sym-0.4'"),
         ('"sym-0.4"', '"clean"', "'clean' stands twice among its noises"),
         ("[1, 2]", "[1, 1]", "1 stands twice among its seeds"),

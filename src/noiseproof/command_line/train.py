@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from noiseproof.command_line.failures import fail
-from noiseproof.command_line.options import KeptIn, Quiet
+from noiseproof.command_line.options import KeptIn, Quiet, read_setting
 from noiseproof.command_line.terminal import mean_over
 
 if TYPE_CHECKING:
@@ -37,6 +37,8 @@ EPILOG = """
   noiseproof train folder:cells --loss ce --set weight=1,2,3 --set ignore_index=255
 
   noiseproof train cifar10 --loss anl-ce --set alpha=2 --set beta=3 --epochs 30
+
+  noiseproof train cifar10 --noise sym-0.8 --loss anl-ce --l1 1e-5 --dry-run   the config, beside the recipe's
 
   noiseproof train --resume cifar10-sym-0.8-anl-ce-s1-3f2a91c0
 
@@ -67,7 +69,8 @@ def train(
         typer.Option(
             "--set",
             metavar="NAME=VALUE",
-            help="A hyper-parameter of the loss: alpha=5, weight=1,2,3 (one a class), published=true.",
+            help="A hyper-parameter of the loss: alpha=5, weight=1,2,3 (one a class), published=true; or a field "
+            "of the config that has no option: momentum=0.95.",
         ),
     ] = None,
     recipe: Annotated[
@@ -112,6 +115,12 @@ def train(
     resume: Annotated[
         str | None, typer.Option(metavar="RUN", help="Go on with a run that was stopped.")
     ] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run", help="Only show the config, and where it is not the recipe's; needs no data."
+        ),
+    ] = False,
     folder: KeptIn = None,
     sink: Annotated[
         list[str] | None, typer.Option(help="Also send metrics to tensorboard, mlflow, wandb.")
@@ -148,7 +157,7 @@ def train(
         "gradient_quantiles": gradient_quantiles or None,
     }
     said = {name: value for name, value in given.items() if value is not None}
-    _run(dataset, recipe, said, set_ or [], resume, folder, sink or [], quiet)
+    _run(dataset, recipe, said, set_ or [], resume, folder, sink or [], quiet, dry_run)
 
 
 def _run(
@@ -160,6 +169,7 @@ def _run(
     folder: Path | None,
     sinks: list[str],
     quiet: bool,
+    dry_run: bool,
 ) -> None:
     from noiseproof import training
     from noiseproof.datasets import DataError
@@ -179,6 +189,9 @@ def _run(
             config = _new_config(dataset, recipe, said, parameters, quiet)
         with Store(folder) as store:
             is_known = bool(store.find(config.hash))
+        if dry_run:
+            _show_config(config, None if resume else _as_it_stands(config, recipe), is_known)
+            return
         record = training.train(config, folder=folder, quiet=quiet, sinks=sinks)
     except training.Interrupted as stopped:
         command = f"{command_name()} train --resume {stopped}{place}"
@@ -257,8 +270,60 @@ def _new_config(
         if not quiet and ranks.is_first():
             typer.echo(f"{choice.field} = {choice.value!r}: {choice.reason}")
 
-    read = (_parameter(text) for text in parameters if not text.endswith("=auto"))  # auto: by recipe or plan
-    return config_of(dataset, recipe, said | {"loss_parameters": dict(read)}, show)
+    fields: dict[str, Any] = {}
+    of_loss: dict[str, Any] = {}
+    for text in parameters:
+        name = text.partition("=")[0].strip()
+        if _is_field(name):
+            if name in said:
+                raise ValueError(
+                    f"--set {name}: said twice, it has an option of its own; leave one of the two out"
+                )
+            fields.update([read_setting(text)])
+        elif not text.endswith("=auto"):  # that is: by recipe or plan
+            of_loss.update([_parameter(text)])
+    return config_of(dataset, recipe, {**said, **fields, "loss_parameters": of_loss}, show)
+
+
+def _is_field(name: str) -> bool:
+    """Whether a config has such a field that ``--set`` may say; no loss has a number of that name."""
+    import dataclasses
+
+    from noiseproof.training import Config
+
+    of_words = ("dataset", "noise", "loss", "loss_parameters", "inputs")
+    return name in {each.name for each in dataclasses.fields(Config)}.difference(of_words)
+
+
+def _as_it_stands(config: "Config", recipe: str | None) -> "Config":
+    """The config of the same loss, noise and seed with nothing else said: recipe and published numbers, or plan."""
+    from noiseproof.planning.own_data import config_of
+
+    said = {"loss": config.loss, "noise": config.noise, "seed": config.seed, "noise_seed": config.noise_seed}
+    return config_of(config.dataset, recipe, said)
+
+
+def _show_config(config: "Config", usual: "Config | None", is_known: bool) -> None:
+    """Print a config, and beside each field that is not the recipe's what that has."""
+    from noiseproof.command_line.run_page import readable
+    from noiseproof.losses import record
+
+    state = "trained before, so it would not be trained again" if is_known else "not trained yet"
+    typer.echo(f"{config.run_id}: {state}\n")
+    fields, others = config.as_data(), None if usual is None else usual.as_data()
+    width = max(map(len, fields))
+    changed = []
+    for name, value in fields.items():
+        aside = ""
+        if others is not None and others.get(name) != value:
+            changed.append(name)
+            aside = f"    (recipe: {readable(others.get(name))})"
+        if name == "loss_parameters":
+            value = record(config.loss).defaults | value
+        typer.echo(f"  {name:{width}}  {readable(value)}{aside}")
+    if usual is not None:
+        said = f"Not as the recipe has it: {', '.join(changed)}" if changed else "All as the recipe has it"
+        typer.echo(f"\n{said}.{f' Without that: {usual.run_id}.' if usual.hash != config.hash else ''}")
 
 
 def _config_of(run: str, folder: Path, said: dict[str, Any]) -> "Config":

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from noiseproof.losses import record
+from noiseproof.losses import available, record
 from noiseproof.losses.checks import shown, unknown
 from noiseproof.noise import parse_name, short_name
 from noiseproof.training.config import Config
@@ -63,7 +63,11 @@ def check_settings(settings: Mapping[str, Any], place: str) -> None:
                 f"{place}: {key} is not a setting; the grid has dataset, methods, noises and seeds"
             )
         if key not in known:
-            raise ValueError(unknown(f"{place}: setting", key, known))
+            told = unknown(f"{place}: setting", key, known)
+            name = key.removeprefix("loss_parameters.")
+            if any(name in record(loss).defaults for loss in available()):
+                told += f". A number of the loss is set with loss_parameters = {{ {name} = … }}"
+            raise ValueError(told)
 
 
 def chosen_methods(grid: "Grid", wanted: Iterable[str]) -> "tuple[Method, ...]":
