@@ -81,7 +81,7 @@ def test_the_command_on_a_folder_without_a_test_part(digits, tmp_path):
         Image.fromarray(test.images[row, :, :, 0]).save(place / f"{row}.png")
     done = run("evaluate", record.id, f"folder:{tmp_path / 'newer'}", "--folder", folder)
     assert done.exit_code == 0, done.output
-    assert "on 40 train pictures of" in done.output
+    assert "on all 40 pictures of" in done.output
     plain = run("evaluate", record.id, f"folder:{tmp_path / 'newer'}", "--folder", folder, "--json")
     data = json.loads(plain.output)
     expected = evaluate(load_trained(folder / record.id), test.subset(np.arange(40)))
@@ -90,6 +90,17 @@ def test_the_command_on_a_folder_without_a_test_part(digits, tmp_path):
     assert {name: facts["samples"] for name, facts in data["by_class"].items()} == {
         name: count for name, (count, _) in expected.by_class.items()
     }
+
+
+def test_a_test_part_that_cannot_be_read_is_not_replaced_by_training_pictures(digits, tmp_path):
+    folder, record, _, test = digits
+    for part in ("train", "test"):
+        (tmp_path / "set" / part / "0").mkdir(parents=True)
+        Image.fromarray(test.images[0, :, :, 0]).save(tmp_path / "set" / part / "0" / "a.png")
+    (tmp_path / "set/test/0/notes.txt").write_text("")
+    done = run("evaluate", record.id, f"folder:{tmp_path / 'set'}", "--folder", folder)
+    assert done.exit_code == 2
+    assert "notes.txt: expected a picture" in done.output
 
 
 def test_errors_of_the_command_are_one_line(digits, tmp_path):

@@ -120,10 +120,9 @@ def evaluate(
         return
     words = {"accuracy": "accuracy", "dice": "Dice, pooled", "dice_per_image": "Dice a picture"}
     data_name = printable(found.dataset)
+    which = f"{found.samples} {found.split}" if split or found.split != "train" else f"all {found.samples}"
     for score_name, value in found.scores.items():
-        typer.echo(
-            f"{words[score_name]} {value:.2f} on {found.samples} {found.split} pictures of {data_name}"
-        )
+        typer.echo(f"{words[score_name]} {value:.2f} on {which} pictures of {data_name}")
     classes = [(printable(name), *facts) for name, facts in found.by_class.items()]
     width = max((len(name) for name, _, _ in classes), default=0)
     for name, count, right in sorted(classes, key=lambda each: each[2]):
@@ -131,7 +130,7 @@ def evaluate(
 
 
 def _split_of(dataset: str, split: str | None, side: int | None) -> "LabeledData":
-    from noiseproof.datasets import DataError
+    from noiseproof.datasets import NoSuchSplitError
     from noiseproof.datasets.identity import OWN
     from noiseproof.training.data import load_split
 
@@ -139,7 +138,7 @@ def _split_of(dataset: str, split: str | None, side: int | None) -> "LabeledData
         return load_split(dataset, split or "test", side)
     try:
         return load_split(dataset, "test", side)
-    except DataError:  # all of it is what to score on
+    except NoSuchSplitError:  # all of it is what to score on; a test part that cannot be read is an error
         return load_split(dataset, "train", side)
 
 
