@@ -50,6 +50,15 @@ def run(*arguments):
     return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
+def test_a_folder_may_be_a_text_and_one_without_a_model_is_told(tmp_path):
+    config = resolve("digits", loss="ce", epochs=1, train_size=100, device="cpu")
+    record = train(config, folder=str(tmp_path / "runs"), quiet=True)
+    model = load_trained(str(tmp_path / "runs" / record.id))
+    assert model.probabilities(torch.zeros(2, 1, 8, 8, dtype=torch.uint8)).shape == (2, 10)
+    with pytest.raises(ValueError, match="holds no trained model: expected the folder of a finished run"):
+        load_trained(str(tmp_path / "runs"))
+
+
 def rows_of(path):
     with path.open(newline="", encoding="utf-8", errors="surrogateescape") as file:
         return list(csv.DictReader(file))

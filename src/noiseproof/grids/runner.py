@@ -58,7 +58,7 @@ def cells_to_train(states: Sequence[CellState], retry_failed: bool = False) -> l
 def run_cells(
     cells: Sequence[Cell],
     *,
-    folder: Path,
+    folder: Path | str,
     largest_pack: int | None = None,
     processes: int | None = None,
     budget: float | None = None,
@@ -83,7 +83,7 @@ def run_cells(
         timed: runs of results files, newest first, that tell how long runs take where the folder does not.
     """
     return _Runner(
-        cells, folder, largest_pack, processes, budget, retry_failed, display, finished, timed
+        cells, Path(folder), largest_pack, processes, budget, retry_failed, display, finished, timed
     ).run()
 
 

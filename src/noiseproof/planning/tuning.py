@@ -102,7 +102,7 @@ def search(
     config: Config,
     *,
     trials: int = 30,
-    folder: Path,
+    folder: Path | str,
     study: str | None = None,
     on: str = "noisy",
     share: float = 0.1,
@@ -133,7 +133,7 @@ def search(
     _check(config, trials, on, share, pruner)
     space = named_space(config, numbers) if numbers else space_of(config)
     name = study or study_name(config, on, numbers)
-    storage = _storage(optuna, folder)
+    storage = _storage(optuna, Path(folder))
     settings = _settings(config, on, share, space if numbers else ())
     found = _open(optuna, name, storage, config, space, settings, pruner)
     if _over(found) < trials:

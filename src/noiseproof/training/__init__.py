@@ -14,8 +14,19 @@ if TYPE_CHECKING:
     from noiseproof.training.config import Config, recipe_names, resolve
     from noiseproof.training.engine import NotFiniteError, train, train_pack
     from noiseproof.training.interruption import Interrupted
+    from noiseproof.training.predict import TrainedModel, load_trained
 
-__all__ = ["Config", "Interrupted", "NotFiniteError", "recipe_names", "resolve", "train", "train_pack"]
+__all__ = [
+    "Config",
+    "Interrupted",
+    "NotFiniteError",
+    "TrainedModel",
+    "load_trained",
+    "recipe_names",
+    "resolve",
+    "train",
+    "train_pack",
+]
 
 # Reading records of runs must not wait for torch.
 __getattr__, __dir__ = names_of(
@@ -24,5 +35,6 @@ __getattr__, __dir__ = names_of(
         "config": ("Config", "recipe_names", "resolve"),
         "engine": ("NotFiniteError", "train", "train_pack"),
         "interruption": ("Interrupted",),
+        "predict": ("TrainedModel", "load_trained"),
     },
 )

@@ -49,7 +49,7 @@ SHARED_BY_A_PACK = (
 )
 
 
-def train(config: Config, *, folder: Path | None = None, **options: Any) -> RunRecord:
+def train(config: Config, *, folder: Path | str | None = None, **options: Any) -> RunRecord:
     """Train one config and return its record; goes on where an earlier call was stopped.
 
     Args:
@@ -63,7 +63,7 @@ def train(config: Config, *, folder: Path | None = None, **options: Any) -> RunR
 def train_pack(
     configs: Sequence[Config],
     *,
-    folder: Path | None = None,
+    folder: Path | str | None = None,
     quiet: bool = False,
     sinks: Sequence[str] = (),
     data: TrainingData | None = None,
@@ -86,7 +86,7 @@ def train_pack(
         keep_going: return the records of runs that failed among the others instead of raising their error.
     """
     _check_pack(configs)
-    folder = folder or default_folder()
+    folder = Path(folder) if folder else default_folder()
     device = choose_device(configs[0].device)
     with ExitStack() as stack:
         stack.enter_context(ranks.plain_errors())

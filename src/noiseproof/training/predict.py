@@ -65,12 +65,19 @@ class TrainedModel:
         return logits.float().softmax(1).cpu()
 
 
-def load_trained(folder: Path, device: torch.device | str = "cpu") -> TrainedModel:
-    """Read what a finished run left in its folder."""
+def load_trained(folder: Path | str, device: torch.device | str = "cpu") -> TrainedModel:
+    """Read what a finished run left in its folder.
+
+    Args:
+        folder: that of the run, in the runs folder; or one that ``noiseproof export`` wrote.
+        device: where the network goes.
+    """
+    folder = Path(folder)
     described, weights = folder / "model.json", folder / "weights.safetensors"
     if not described.exists():
         raise ValueError(
-            f"{folder} holds no trained model: the run did not finish, or its files were removed"
+            f"{folder} holds no trained model: expected the folder of a finished run, such as runs/RUN; or this one "
+            "did not finish, or its files were removed"
         )
     try:
         facts: dict[str, Any] = json.loads(described.read_text(encoding="utf-8"))
