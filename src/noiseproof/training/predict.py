@@ -76,8 +76,8 @@ def load_trained(folder: Path | str, device: torch.device | str = "cpu") -> Trai
     described, weights = folder / "model.json", folder / "weights.safetensors"
     if not described.exists():
         raise ValueError(
-            f"{folder} holds no trained model: expected the folder of a finished run, such as runs/RUN; or this one "
-            "did not finish, or its files were removed"
+            f"{folder} holds no trained model: the run did not finish, or its files were removed, or it is no "
+            "run's folder, such as runs/RUN"
         )
     try:
         facts: dict[str, Any] = json.loads(described.read_text(encoding="utf-8"))
