@@ -47,7 +47,7 @@ def test_the_loss_of_the_page_is_a_loss_like_any_other(tmp_path):
     assert "Normalised squared error" in told.stdout, told.stderr
     assert "class      mine.NormalizedSquare" in told.stdout
     assert "import mine  # registers it" in told.stdout
-    checked = noiseproof(tmp_path, "--import", "mine", "losses", "nsquare", "--check")
+    checked = noiseproof(tmp_path, "losses", "nsquare", "--import", "mine", "--check")
     assert checked.returncode == 0, checked.stdout
     assert "best p_y with 20, 40, 60% wrong labels: 1.00, 1.00, 1.00" in checked.stdout
     trained = noiseproof(tmp_path, "--import", "mine", "bench", "grid.toml", "--processes", "2", "--quiet")

@@ -272,6 +272,31 @@ def test_a_damaged_store_is_a_plain_message(folder):
         assert "Traceback" not in result.stderr + result.stdout
 
 
+def test_runs_that_differ_in_settings_alone_are_told_apart_and_found(folder, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    with Store(folder) as store:
+        for beta, l1, seed in ((1.0, 1e-5, 1), (5.0, 1e-5, 1), (5.0, 1e-5, 2)):
+            parameters = {"alpha": 5.0, "beta": beta}
+            train(store, f"digits-{beta}-{seed}", loss_parameters=parameters, l1=l1, seed=seed, weights=None)
+        train(store, "other", loss="ce", loss_parameters={}, l1=0.0, model_options={"hidden": [3]})
+    listed = words(run().stdout)
+    assert "seed settings epochs" in listed
+    assert "digits-1.0-1 digits sym-0.6 anl-ce 1 beta=1.0 3/3" in listed
+    assert "digits-5.0-2 digits sym-0.6 anl-ce 2 beta=5.0 3/3" in listed
+    assert "other digits sym-0.6 ce 1 3/3" in listed
+    found = run("--set", "beta=5", "--set", "l1=1e-5", "--limit", "5").stdout
+    assert "digits-5.0-1" in found
+    assert "digits-1.0-1" not in found
+    assert "settings" not in found  # they are alike
+    assert "no run with loss ce, beta 5" in run("--loss", "ce", "--set", "beta=5").stdout
+    assert [each["id"] for each in json.loads(run("--set", "seed=2", "--json").stdout)] == ["digits-5.0-2"]
+    assert "other" in run("--set", "model_options={hidden=[3]}").stdout
+    wrong = run("--set", "beta")
+    assert (wrong.exit_code, "expected KEY=VALUE" in wrong.stderr) == (2, True)
+    monkeypatch.setenv("COLUMNS", "50")
+    assert "settings" not in run().stdout
+
+
 def test_bad_status_names_the_good_ones(filled):
     result = run("--status", "done")
     assert result.exit_code == 2

@@ -114,4 +114,26 @@ app.command("losses", epilog=losses.EPILOG)(losses.losses)
 
 def main() -> None:
     """Run the command line."""
+    sys.argv[1:] = imports_first(sys.argv[1:])
     app()
+
+
+def imports_first(words: list[str]) -> list[str]:
+    """Let ``--import MODULE`` stand anywhere, as people write it.
+
+    >>> imports_first(["train", "digits", "--import", "mine", "--loss=nsquare"])
+    ['--import', 'mine', 'train', 'digits', '--loss=nsquare']
+    """
+    first, rest, waiting = [], [], list(words)
+    while waiting:
+        word = waiting.pop(0)
+        if word == "--":  # what comes after is no option
+            rest += [word, *waiting]
+            break
+        if word == "--import" and waiting:
+            first += [word, waiting.pop(0)]
+        elif word.startswith("--import="):
+            first.append(word)
+        else:
+            rest.append(word)
+    return first + rest

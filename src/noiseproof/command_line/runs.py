@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from noiseproof.command_line.failures import plain_errors
-from noiseproof.command_line.options import Json, RunsFolder
+from noiseproof.command_line.options import Json, RunsFolder, read_setting
 from noiseproof.command_line.terminal import as_json, open_console, percent, printable
 from noiseproof.durations import duration
 
@@ -35,6 +35,8 @@ The runs folder is NOISEPROOF_RUNS, or else runs in the current folder.
   noiseproof runs                                 the newest runs in one table
 
   noiseproof runs --loss anl-ce --noise sym-0.8   only those
+
+  noiseproof runs --loss anl-ce --set beta=1      only those with that setting
 
   noiseproof runs cifar10-sym-0.8-anl             one run; the beginning of its name is enough
 
@@ -74,6 +76,14 @@ def runs(
     status: Annotated[
         str | None, typer.Option(help="Only running, finished, interrupted or failed ones.")
     ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Only runs with this setting: epochs=30, or a number of the loss, beta=1. May be repeated.",
+        ),
+    ] = None,
     limit: Annotated[
         int | None,
         typer.Option(min=1, help=f"Only so many, the newest. A table has {LISTED} unless you say more."),
@@ -83,8 +93,10 @@ def runs(
 ) -> None:
     """List what was trained, or show one run: what with, how it went, how it ended."""
     filters = {"dataset": dataset, "loss": loss, "noise": noise, "status": status}
-    given = {name: value for name, value in filters.items() if value is not None}
+    given: dict[str, Any] = {name: value for name, value in filters.items() if value is not None}
     with plain_errors():
+        if set_:
+            given["settings"] = {key: _hashable(value) for key, value in map(read_setting, set_)}
         if context.invoked_subcommand is not None:
             if given or limit is not None:
                 raise ValueError("filters choose among the runs of the list; leave them out to show one run")
@@ -215,7 +227,7 @@ def _store(folder: Path | None) -> "Store":
     return Store(default_folder() if folder is None else folder)
 
 
-def _list(store: "Store", filters: dict[str, str], limit: int | None, json: bool) -> None:
+def _list(store: "Store", filters: dict[str, Any], limit: int | None, json: bool) -> None:
     if json:
         records = _selected(store, filters, limit)
         typer.echo(as_json([_as_data(record, store.folder) for record in records]))
@@ -227,21 +239,69 @@ def _list(store: "Store", filters: dict[str, str], limit: int | None, json: bool
         if len(records) > shown:
             typer.echo(f"These are the newest {shown}; more with --limit.")
     elif filters and store.runs(limit=1):
-        asked = ", ".join(f"{name} {value}" for name, value in filters.items())
+        settings = filters.pop("settings", {})
+        asked = ", ".join(f"{name} {value}" for name, value in (filters | settings).items())
         typer.echo(f"no run with {asked}; without filters there are some in {store.folder}")
     else:
         typer.echo(NO_RUNS)
         typer.echo(f"(looked in {store.folder})")
 
 
-def _selected(store: "Store", filters: dict[str, str], limit: int | None) -> "list[RunRecord]":
+def _selected(store: "Store", filters: dict[str, Any], limit: int | None) -> "list[RunRecord]":
     """Runs as asked for, where a run whose process is gone counts as interrupted, not as running."""
-    others: Any = {name: value for name, value in filters.items() if name != "status"}
-    status: Any = filters.get("status")
-    if status not in ("running", "interrupted"):
+    others: Any = {name: value for name, value in filters.items() if name not in ("status", "settings")}
+    status, settings = filters.get("status"), filters.get("settings", {})
+    if status in ("running", "interrupted"):
+        records = [each for each in store.runs(**others) if state(each, store.folder) == status]
+    elif settings:
+        records = store.runs(status=status, **others)
+    else:
         return store.runs(status=status, limit=limit, **others)
-    records = [each for each in store.runs(**others) if state(each, store.folder) == status]
-    return records[:limit]
+    return [each for each in records if settings.items() <= _settings(each).items()][:limit]
+
+
+NOT_SETTINGS = (
+    "dataset",
+    "noise",
+    "loss",
+    "seed",
+    "device",
+    "workers",
+    "compile",
+    "evaluate_every",
+    "inputs",
+)
+"""Fields of a config that columns of their own show, or that do not decide a result."""
+
+
+def _settings(record: "RunRecord") -> dict[str, Any]:
+    """All that a config says, the numbers of its loss among the rest."""
+    of_loss = record.config.get("loss_parameters")
+    found = {**record.config, **(of_loss if isinstance(of_loss, dict) else {})}
+    return {key: _hashable(value) for key, value in found.items() if key != "loss_parameters"}
+
+
+def _hashable(value: Any) -> Any:
+    return value if isinstance(value, int | float | str | None) else str(value)
+
+
+def _told_apart(records: "list[RunRecord]") -> list[str]:
+    """Of each run, the settings in which listed runs with its data and loss differ."""
+    groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    settings = [_settings(record) for record in records]
+    alike = [tuple(str(each.get(key)) for key in ("dataset", "loss")) for each in settings]
+    for group, each in zip(alike, settings, strict=True):
+        groups.setdefault(group, []).append(each)
+    texts = []
+    for group, each in zip(alike, settings, strict=True):
+        names = dict.fromkeys(name for other in groups[group] for name in other)
+        varied = [
+            name
+            for name in names
+            if name not in (*NOT_SETTINGS, "epochs") and len({other.get(name) for other in groups[group]}) > 1
+        ]
+        texts.append(", ".join(f"{name}={each[name]}" for name in varied if each.get(name) is not None))
+    return [printable(text) for text in texts]
 
 
 def state(record: "RunRecord", folder: Path) -> str:
@@ -271,7 +331,8 @@ COLUMNS = (
     "time",
 )
 RIGHT_ALIGNED = ("seed", "epochs", "test", "best (epoch)", "time")
-LEFT_OUT = (("data", "noise", "loss", "seed"), ("time",), ("started (UTC)",))
+TOLD_APART = "settings"
+LEFT_OUT = (("data", "noise", "loss", "seed"), ("time",), ("started (UTC)",), (TOLD_APART,))
 """Columns that a narrow terminal goes without, least missed first: a run's name says what it was trained on."""
 
 
@@ -281,6 +342,9 @@ def _print_table(records: "list[RunRecord]", folder: Path) -> None:
     from rich.text import Text
 
     rows = [_cells(record, folder) for record in records]
+    apart = _told_apart(records)
+    if any(apart):
+        rows = [_with_settings(row, text) for row, text in zip(rows, apart, strict=True)]
     console = open_console()
     columns = fitting(rows, console.width)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
@@ -317,6 +381,12 @@ def _cells(record: "RunRecord", folder: Path) -> dict[str, str]:
     return dict(zip(COLUMNS, cells, strict=True))
 
 
+def _with_settings(row: dict[str, str], text: str) -> dict[str, str]:
+    cells = list(row.items())
+    after = COLUMNS.index("seed") + 1
+    return dict([*cells[:after], (TOLD_APART, text), *cells[after:]])
+
+
 def fitting(rows: list[dict[str, str]], width: int) -> list[str]:
     """Return the columns that fit into ``width``, more of them the wider it is.
 
@@ -324,7 +394,7 @@ def fitting(rows: list[dict[str, str]], width: int) -> list[str]:
     >>> fitting([row], 200) == list(COLUMNS), fitting([row], 80)
     (True, ['run', 'epochs', 'test', 'best (epoch)', 'status'])
     """
-    columns = list(COLUMNS)
+    columns = list(rows[0])
     for group in LEFT_OUT:
         if sum(3 + max(len(column), *(len(row[column]) for row in rows)) for column in columns) <= width:
             break
