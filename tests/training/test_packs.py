@@ -234,3 +234,17 @@ def _crash_after_epoch(number):
         return usual(self)
 
     return end_epoch
+
+
+def test_of_runs_that_go_one_by_one_only_those_that_had_their_turn_are_begun(tmp_path, monkeypatch):
+    configs = [small(loss="ce"), small(loss="gce"), small(loss="anl-ce")]
+    with monkeypatch.context() as patch:
+        patch.setattr(engine_module, "Interruption", lambda: StopAfter(13))  # an epoch has five steps
+        with pytest.raises(Interrupted, match=configs[1].run_id):
+            train_pack(configs, folder=tmp_path, quiet=True)
+    with Store(tmp_path) as store:
+        assert {record.config["loss"]: record.status for record in store.runs()} == {
+            "ce": "finished",
+            "gce": "interrupted",
+        }
+    assert [record.status for record in train_pack(configs, folder=tmp_path, quiet=True)] == ["finished"] * 3

@@ -173,12 +173,17 @@ def _train_together(
     """
     runs: list[Run] = []
     try:
-        for config in configs:
-            runs.append(_opened(config, data, books))
+        runs.append(_opened(configs[0], data, books))
         if captured and can_capture(runs):
+            for config in configs[1:]:
+                runs.append(_opened(config, data, books))
             _train_runs(runs, SideBySide, books, interruption)
-        else:
-            _train_one_by_one(runs, books, interruption)
+            return
+        for config in configs:  # one by one, and none is begun before its turn
+            if not runs:
+                runs.append(_opened(config, data, books))
+            _train_runs(runs, Stepwise, books, interruption)
+            runs.pop().close()
         return
     except RuntimeError as error:
         if not is_out_of_memory(error):
@@ -201,11 +206,6 @@ def _train_together(
         waiting = [config for config in part if not books.is_over(config.run_id)]
         if waiting:
             _train_together(waiting, data, books, interruption, captured)
-
-
-def _train_one_by_one(runs: Sequence[Run], books: Books, interruption: Interruption) -> None:
-    for run in runs:
-        _train_runs([run], Stepwise, books, interruption)
 
 
 def _opened(config: Config, data: TrainingData, books: Books) -> Run:
