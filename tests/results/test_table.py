@@ -139,6 +139,17 @@ def test_a_line_is_found_by_method_noise_and_seed_when_its_hash_is_of_another_da
     assert len(table.notes) == 2
 
 
+def test_a_copy_of_a_line_is_not_a_second_run(tmp_path):
+    grid = grid_of(seeds=(1,))
+    lines = [result_of(cell, 70.0) for cell in grid.cells()]
+    files = [tmp_path / "all.jsonl", tmp_path / "part-1.jsonl", tmp_path / "again.jsonl"]
+    for file, held in zip(files, (lines, lines[:1], [replace(lines[1], score=60.0)]), strict=True):
+        write_results(file, held)
+    assert gather(grid, files=files[:2]).left_out == 0
+    gathered = gather(grid, files=files)
+    assert (gathered.left_out, [each.score for each in gathered.results]) == (1, [70.0, 70.0])
+
+
 def test_other_seeds_of_a_part_of_a_grid_have_no_other_config(tmp_path):
     whole = grid_of(seeds=(1, 2))
     file = tmp_path / "file.jsonl"

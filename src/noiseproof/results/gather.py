@@ -81,7 +81,7 @@ def gather(grid: "Grid", *, folder: Path | None = None, files: Sequence[Path] = 
     """
     cells = grid.cells()
     by_hash = {cell.config.hash: cell for cell in cells}
-    lines = [result for path in files for result in read_records(path)]
+    lines = _each_once(result for path in files for result in read_records(path))
     found, near = _from_lines(grid, by_hash, lines)
     failures: list[Failure] = []
     left_out = len(lines) - len(found)
@@ -105,6 +105,18 @@ def gather(grid: "Grid", *, folder: Path | None = None, files: Sequence[Path] = 
         left_out=left_out - len(near),
         folder=folder,
     )
+
+
+def _each_once(lines: Iterable[Result]) -> list[Result]:
+    """Lines without the copies that a file has of another's, as after parts of a grid were put together."""
+    kept: list[Result] = []
+    seen: dict[str, list[Result]] = {}
+    for result in lines:
+        same = seen.setdefault(result.config_hash, [])
+        if result not in same:
+            same.append(result)
+            kept.append(result)
+    return kept
 
 
 Key = tuple[str, str, int]
