@@ -52,7 +52,8 @@ def test_clean_labels_stay_as_they_are():
     given = give_labels(config, load_data(config, CPU))
     assert torch.equal(given.given, torch.from_numpy(datasets.load("digits").labels))
     assert not given.flipped.any()
-    assert given.summary == {"name": "clean", "realised_rate": 0.0}
+    names = [str(digit) for digit in range(10)]
+    assert given.summary == {"name": "clean", "realised_rate": 0.0, "class_names": names}
 
 
 @pytest.mark.parametrize(
