@@ -116,7 +116,8 @@ def become(words, folder, environment, outputs):
     os.environ.update(environment | {"OMP_NUM_THREADS": "1"})
     torch.set_num_threads(1)  # a second thread costs such small networks more than it brings
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # the server may be of a process that held it back
+    # The server may have been started by a process that held Ctrl-C back.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     first, *rest = words
     sys.path.insert(0, os.path.dirname(os.path.abspath(first)) if first[0] != "-" else folder)
     if first == "-m":
