@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 
 def test_the_example_runs(monkeypatch, capsys):
     monkeypatch.chdir(ROOT)
-    (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "report.md").read_text(), re.S)
+    block, *_ = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "report.md").read_text(), re.S)
     exec(compile(block, "docs/report.md", "exec"), {"__name__": "document"})
     assert capsys.readouterr().out == "62.92 (1) 61.27 ± 0.55 (3) 1.65 outside\n"
 
