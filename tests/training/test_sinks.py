@@ -105,7 +105,8 @@ class TestFailures:
         both = opened(failing, healthy)
         with pytest.warns(RuntimeWarning, match=f"sink 'tensorboard' failed .*{step} went wrong") as warned:
             run_through(both)
-        assert len(warned) == 1
+        # Whatever is collected meanwhile, of another test even, may warn too.
+        assert len([each for each in warned if "sink" in str(each.message)]) == 1
         assert len(failing.named(step)) == (2 if step == "close" else 1), "closed once more, tried no more"
         assert [name for name, *_ in failing.calls][-1] == "close", "even a failing sink is let go of"
         assert [name for name, *_ in healthy.calls] == ["begin", *["epoch"] * 3, "end", "close"]
