@@ -65,6 +65,10 @@ class Popen:
             each.close()
         self.pid = self._process.pid
 
+    def __del__(self):
+        for each in (self._out, self._err):
+            each.close()
+
     @property
     def returncode(self):
         return self._process.exitcode

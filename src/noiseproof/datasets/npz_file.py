@@ -24,17 +24,18 @@ def read(path: Path, most_bytes: int, expected: str, advice: str = "") -> dict[s
         BadFileError: it is damaged, hostile or something else.
     """
     try:
-        content = np.load(path, allow_pickle=False)
-        if not isinstance(content, np.lib.npyio.NpzFile):
-            raise ValueError("one bare array")
-        with content:
-            size = sum(member.file_size for member in content.zip.infolist()) if content.zip else 0
-            if size > most_bytes:
-                raise ValueError(f"{size} bytes inside, {most_bytes} are the most there can be")
-            arrays = {name: content[name] for name in content.files}
-            if strangers := [name for name, array in arrays.items() if not isinstance(array, np.ndarray)]:
-                raise ValueError(f"{strangers[0][:60]!r} in it is no array")
-            return arrays
+        with open(path, "rb") as file:  # NumPy would leave it open where it is no archive
+            content = np.load(file, allow_pickle=False)
+            if not isinstance(content, np.lib.npyio.NpzFile):
+                raise ValueError("one bare array")
+            with content:
+                size = sum(member.file_size for member in content.zip.infolist()) if content.zip else 0
+                if size > most_bytes:
+                    raise ValueError(f"{size} bytes inside, {most_bytes} are the most there can be")
+                arrays = {name: content[name] for name in content.files}
+                if strangers := [name for name, array in arrays.items() if not isinstance(array, np.ndarray)]:
+                    raise ValueError(f"{strangers[0][:60]!r} in it is no array")
+                return arrays
     except FileNotFoundError:
         raise
     except Exception as error:  # on damaged bytes NumPy and the zip reader raise nearly every kind

@@ -122,26 +122,29 @@ def _arrays(
 ) -> dict[str, NDArray[Any]]:
     needed = {DESCRIPTION, *required}
     try:
-        archive = np.load(path, allow_pickle=False)
-        if not isinstance(archive, np.lib.npyio.NpzFile):
-            raise ValueError("it holds one bare array")
-        with archive:
-            # No more than the sizes that it states is ever unpacked.
-            size = sum(member.file_size for member in archive.zip.infolist()) if archive.zip else 0
-            if size > most_bytes:
-                raise ValueError(
-                    f"it would unpack to {size} bytes, and {most_bytes} are the most there can be"
-                )
-            names = set(archive.files)
-            if missing := needed - names:
-                held = ", ".join(sorted(names)[:8])[:200]
-                raise ValueError(f"there is no {', '.join(sorted(missing))} in it (but {held or 'nothing'})")
-            if unknown := names - needed - optional:
-                raise ValueError(f"it holds unknown entries: {', '.join(sorted(unknown))}")
-            arrays = {name: archive[name] for name in archive.files}
-            if strangers := [name for name, array in arrays.items() if not isinstance(array, np.ndarray)]:
-                raise ValueError(f"{', '.join(sorted(strangers))} in it is no array")
-            return arrays
+        with open(path, "rb") as file:  # NumPy would leave it open where it is no archive
+            archive = np.load(file, allow_pickle=False)
+            if not isinstance(archive, np.lib.npyio.NpzFile):
+                raise ValueError("it holds one bare array")
+            with archive:
+                # No more than the sizes that it states is ever unpacked.
+                size = sum(member.file_size for member in archive.zip.infolist()) if archive.zip else 0
+                if size > most_bytes:
+                    raise ValueError(
+                        f"it would unpack to {size} bytes, and {most_bytes} are the most there can be"
+                    )
+                names = set(archive.files)
+                if missing := needed - names:
+                    held = ", ".join(sorted(names)[:8])[:200]
+                    raise ValueError(
+                        f"there is no {', '.join(sorted(missing))} in it (but {held or 'nothing'})"
+                    )
+                if unknown := names - needed - optional:
+                    raise ValueError(f"it holds unknown entries: {', '.join(sorted(unknown))}")
+                arrays = {name: archive[name] for name in archive.files}
+                if strangers := [name for name, array in arrays.items() if not isinstance(array, np.ndarray)]:
+                    raise ValueError(f"{', '.join(sorted(strangers))} in it is no array")
+                return arrays
     except FileNotFoundError:
         raise
     except Exception as error:  # on damaged bytes NumPy and the zip reader raise nearly every kind
