@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The part of README.md that tells how our runs compare with the paper's. Written by docs/generate.py."""
+"""The part of README.md that compares our runs with the paper's. Written by docs/generate.py."""
 
 from reproduce import RESULTS
 
@@ -31,9 +31,9 @@ def _comparison() -> str:
     machines = sorted({str(result.environment.get("hardware")) for result in found.results})
     precisions = sorted({str(result.config["precision"]) for result in found.results})
     lines = [
-        "Test accuracy on CIFAR-10 after the last epoch, the paper's below ours: "
-        f"{found.expected - found.missing} of {found.expected} runs so far, {_seeds(table)}, in "
-        f"{' and '.join(precisions)}, on {' and '.join(machines)}. The paper's are means of three seeds.",
+        "Test accuracy on CIFAR-10 after the last epoch; each cell has our result and, in italics, the paper's. "
+        f"So far {found.expected - found.missing} of {found.expected} runs are done, with {_seeds(table)}, in "
+        f"{' and '.join(precisions)} on {' and '.join(machines)}. The paper's numbers are means of three seeds.",
         "",
         f"| | {' | '.join(NOISES)} |",
         "|---" * (1 + len(NOISES)) + "|",
@@ -45,20 +45,20 @@ def _comparison() -> str:
 
 
 def _agreement(table: ResultTable) -> list[str]:
-    """How far ours lie from the paper's on the whole; more stands in docs/reproduce.md."""
+    """How far our results are from the paper's overall; docs/reproduce.md has the details."""
     whole, kept = table.agreement, table.agreement_where_classes_are_kept
     if whole is None:
         return []
     within, judged = table.verdicts
     text = (
-        f"Over {whole.cells} cells ours differ from the paper's by {whole.difference:+.2f} ± "
-        f"{whole.standard_error:.2f} points (mean and its standard error), half of them by {whole.distance:.2f} at "
-        f"most; {within} of {judged} are within the published spread."
+        f"Over {whole.cells} cells, our results differ from the paper's by {whole.difference:+.2f} ± "
+        f"{whole.standard_error:.2f} points (mean and its standard error), half of them by at most "
+        f"{whole.distance:.2f}; {within} of {judged} are within the published spread."
     )
     if kept is not None and kept.cells < whole.cells:
         text += (
-            f" In {whole.cells - kept.cells} cells a run of ours gave a class up, as losses such as MAE do now and "
-            f"then; the others differ by {kept.difference:+.2f} ± {kept.standard_error:.2f}."
+            f" In {whole.cells - kept.cells} cells, at least one of our runs gave up a class, as losses such as "
+            f"MAE occasionally do; the remaining cells differ by {kept.difference:+.2f} ± {kept.standard_error:.2f}."
         )
     return [text]
 
@@ -67,9 +67,11 @@ def _seeds(table: ResultTable) -> str:
     """How many seeds our cells have."""
     counts = [cell.ours.n for cell in table.cells.values() if cell.ours is not None]
     fewest, most = min(counts), max(counts)
-    text = f"{fewest} to {most} seeds a cell" if fewest < most else f"{most} seed{'s' * (most > 1)} a cell"
+    text = (
+        f"{fewest} to {most} seeds per cell" if fewest < most else f"{most} seed{'s' * (most > 1)} per cell"
+    )
     ones = counts.count(1)
-    return f"{text} ({ones} of {len(counts)} with one)" if 0 < ones < len(counts) else text
+    return f"{text} (only one in {ones} of {len(counts)})" if 0 < ones < len(counts) else text
 
 
 def _cell(table: ResultTable, method: str, noise: str) -> str:

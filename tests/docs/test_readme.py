@@ -16,10 +16,10 @@ DOCS = Path(__file__).parents[2] / "docs"
 @pytest.mark.parametrize(
     ("counts", "expected"),
     [
-        ([1, 1], "1 seed a cell"),
-        ([3, 3], "3 seeds a cell"),
-        ([2, 3], "2 to 3 seeds a cell"),
-        ([1, 3, 1, 2], "1 to 3 seeds a cell (2 of 4 with one)"),
+        ([1, 1], "1 seed per cell"),
+        ([3, 3], "3 seeds per cell"),
+        ([2, 3], "2 to 3 seeds per cell"),
+        ([1, 3, 1, 2], "1 to 3 seeds per cell (only one in 2 of 4)"),
     ],
 )
 def test_a_reader_is_told_how_many_seeds_a_cell_has(counts, expected, monkeypatch):
