@@ -58,7 +58,8 @@ def _agreement(table: ResultTable) -> list[str]:
     if kept is not None and kept.cells < whole.cells:
         text += (
             f" In {whole.cells - kept.cells} cells, at least one of our runs gave up a class, as losses such as "
-            f"MAE occasionally do; the remaining cells differ by {kept.difference:+.2f} ± {kept.standard_error:.2f}."
+            f"MAE occasionally do; the remaining cells differ by {kept.difference:+.2f} ± "
+            f"{kept.standard_error:.2f}."
         )
     return [text]
 
