@@ -66,6 +66,26 @@ def steep_at_one(log_p):
     return (1 - log_p.exp()).sqrt()
 
 
+def with_a_root_below_a_half(
+    logits, target
+):  # torch.where computes both, and the other's gradient is not finite
+    p = logits.softmax(1).gather(1, target[:, None])
+    return torch.where(p > 0.5, 1 - p, 0.5 + (0.5 - p).sqrt()).mean()
+
+
+def not_a_number(logits, target):
+    return logits.sum() * float("nan")
+
+
+def infinite_where_p_is_zero(logits, target):
+    return -logits.softmax(1).gather(1, target[:, None]).log().mean()
+
+
+class TakesOneSample(nn.Module):
+    def forward(self, logits, target):
+        return -logits.log_softmax(1)[0, target.item()]
+
+
 class IgnoresOptions(RobustLoss):
     def __init__(self, **options):
         super().__init__(None, **options)
@@ -86,6 +106,9 @@ class IgnoresOptions(RobustLoss):
         (lambda logits, target: logits.undefined, {"value"}),
         (lambda logits, target: torch.tensor(1.0, dtype=logits.dtype), {"gradient", "extreme logits"}),
         (lambda logits, target: nn.functional.cross_entropy(logits.float(), target), {"gradient"}),
+        (with_a_root_below_a_half, {"gradient"}),
+        (not_a_number, {"gradient", "symmetric", "bounded", "falls as p_y rises", "symmetric noise"}),
+        (infinite_where_p_is_zero, {"range", "symmetric", "bounded"}),
     ],
 )
 def test_what_is_broken_is_found(loss, wrong):
@@ -101,6 +124,24 @@ def test_any_function_can_be_looked_at_and_torchs_own_is_fine():
     assert found["bounded"].text.startswith("no: ")
     with pytest.raises(KeyError, match="'weight' was not looked at"):
         found["weight"]
+
+
+@pytest.mark.parametrize(
+    "options", [{"weight": torch.ones(4)}, {"ignore_index": 0}, {"reduction": "none"}], ids=str
+)
+def test_options_that_a_module_has_are_left_aside(options):
+    assert str(check_loss(losses.create("gce", **options))) == str(check_loss(losses.create("gce")))
+
+
+def test_a_module_of_single_samples_can_be_looked_at():
+    found = check_loss(TakesOneSample())
+    assert found.is_fine, str(found)
+    assert found["symmetric noise"].text.endswith(": 0.80, 0.60, 0.40")
+
+
+def test_a_loss_that_is_the_same_everywhere_is_told():
+    found = check_loss(lambda logits, target: 0 * logits.sum())
+    assert found["falls as p_y rises"].text == "no: every p_y costs 0"
 
 
 def test_a_record_is_held_to_what_it_says():
@@ -169,6 +210,17 @@ def test_only_robust_losses_can_be_registered():
         TypeError, match=r"module: expected a class that extends .*RobustLoss.* super\(\).__init__\(None"
     ):
         losses.register(replace(losses.record("ce"), name="plain", module=nn.CrossEntropyLoss))
+
+
+def test_a_loss_without_a_default_cannot_be_registered():
+    class Power(RobustLoss):
+        def __init__(self, q, **options):
+            super().__init__(lambda log_p: (1 - log_p.exp()) ** q, **options)
+
+    with pytest.raises(
+        TypeError, match="expected a default for every hyper-parameter of Power, got none for q"
+    ):
+        losses.register(replace(losses.record("ce"), name="power", module=Power, aliases=()))
 
 
 @pytest.mark.parametrize("target", [torch.tensor([0, 1, 2, 0]), torch.full((4, 3), 1 / 3)])

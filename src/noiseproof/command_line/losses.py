@@ -54,7 +54,7 @@ def losses(
         if check:
             _check(records, json)
             return
-    except ValueError as error:
+    except (ValueError, TypeError) as error:
         fail(error)
     if json:
         typer.echo(as_json([_as_data(each) for each in records]))

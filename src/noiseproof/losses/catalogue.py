@@ -81,6 +81,11 @@ def register(record: LossRecord) -> None:
             f"module: expected a class that extends noiseproof.losses.RobustLoss, got {checks.shown(module)}; "
             "extend it, and if it has a forward of its own, call super().__init__(None, **options)"
         )
+    if needed := [name for name, default in record.defaults.items() if default is inspect.Parameter.empty]:
+        raise TypeError(
+            f"module: expected a default for every hyper-parameter of {module.__name__}, got none for "
+            f"{', '.join(needed)}: a loss is made by its name alone"
+        )
     for name in (record.name, *record.aliases):
         if name in _RECORDS or name in _ALIASES:
             raise ValueError(f"name: {name!r} is in the catalogue already; choose another name")

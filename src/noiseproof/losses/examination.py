@@ -5,7 +5,6 @@ For a loss of one's own before it is trained with, and for those of the catalogu
 asked for one sample at a time, so that any callable of logits (1, K) and labels (1,) can be examined.
 """
 
-import copy
 import math
 import pickle
 from collections.abc import Callable, Iterator
@@ -18,6 +17,7 @@ from torch import Tensor, nn
 from noiseproof.losses.catalogue import LossRecord, create, record
 from noiseproof.losses.checks import shown
 from noiseproof.losses.module import RobustLoss
+from noiseproof.losses.option_checks import close, try_options, with_options
 
 CLASSES = (2, 3, 10)
 """Numbers of classes at which a loss is looked at."""
@@ -27,6 +27,9 @@ SUM_TOLERANCE = 1e-6
 
 EVEN_RISK = 1e-9
 """Predictions whose risks differ by less than this share are equally good."""
+
+NO_LABEL = -100
+"""Target of samples without a label, which no label that is tried has."""
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 Verdict = Literal["fine", "note", "wrong"]
@@ -82,7 +85,8 @@ def check_loss(loss: str | LossRecord | Loss, **arguments: Any) -> Examination:
     Args:
         loss: a name or record of the catalogue, which is also held to what it says of itself; a Module; or any
             function of logits (N, K) and class indices (N,). Options (weights, ignored labels, probabilities as
-            targets, pickling) are tried on Modules that extend :class:`RobustLoss` only.
+            targets, pickling) are tried on Modules that extend :class:`RobustLoss` only; the weights, ignored label
+            and reduction that such a Module has itself are left aside.
         **arguments: hyper-parameters of a loss that is named; its defaults otherwise.
 
     Example:
@@ -104,6 +108,8 @@ def check_loss(loss: str | LossRecord | Loss, **arguments: Any) -> Examination:
     if listed is None and (not callable(loss) or isinstance(loss, type)):
         raise TypeError(f"loss: expected a name, a record, a Module or a function, got {shown(loss)}")
     examined: Loss = create(listed.name, **arguments) if listed is not None else loss  # type: ignore[assignment]
+    if isinstance(examined, RobustLoss):
+        examined = with_options(examined, ignore_index=NO_LABEL, reduction="mean")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         found = tuple(_findings(examined, listed))
@@ -132,14 +138,21 @@ def _findings(loss: Loss, listed: LossRecord | None) -> Iterator[Finding]:
         yield _tried("symmetric noise", lambda: _best_prediction(loss, _SYMMETRIC_NOISE))
         yield _tried("asymmetric noise", lambda: _best_prediction(loss, _ASYMMETRIC_NOISE))
     if isinstance(loss, RobustLoss):
-        yield from _options(loss)
+        for option, is_kept, text in try_options(loss):
+            yield Finding(option, "fine" if is_kept else "wrong", text)
     if isinstance(loss, nn.Module):
-        yield _copies(loss)
+        yield _tried("pickling", lambda: _copies(loss))
+
+
+class _NotFiniteError(ValueError):
+    """A loss has values of which nothing can be said."""
 
 
 def _tried(subject: str, look: Callable[[], Finding]) -> Finding:
     try:
         return look()
+    except _NotFiniteError as error:
+        return Finding(subject, "wrong", f"cannot be told: {error}")
     except Exception as error:  # whatever code of the user's raises
         return Finding(subject, "wrong", f"raises {type(error).__name__}: {error}")
 
@@ -160,6 +173,13 @@ def _each(loss: Loss, logits: Tensor, label: int) -> Tensor:
     return torch.stack([loss(row[None], torch.tensor([label])).reshape(()) for row in logits])
 
 
+def _finite_values(values: Tensor) -> Tensor:
+    """The same values: comparisons with what is not a number would all come out as if nothing were wrong."""
+    if strange := int((~values.isfinite()).sum()):
+        raise _NotFiniteError(f"{strange} of {values.numel()} values are not finite")
+    return values
+
+
 def _predictions(classes: int) -> Tensor:
     """Ordinary, sharp and saturated logits, in float64."""
     spreads = torch.tensor([0.1, 1.0, 3.0, 10.0, 30.0, 1000.0], dtype=torch.float64)
@@ -177,7 +197,7 @@ def _every_label(loss: Loss, classes: int) -> Tensor:
 
 def _range(loss: Loss) -> Finding:
     seen = torch.cat([_every_label(loss, classes).flatten() for classes in CLASSES])
-    text = f"seen from {seen.min():.4g} to {seen.max():.4g}"
+    text = f"seen from {seen.min() + 0.0:.4g} to {seen.max():.4g}"
     if not seen.isfinite().all():
         return Finding(
             "range", "wrong", f"{text}; {int((~seen.isfinite()).sum())} of {len(seen)} are not finite"
@@ -208,6 +228,13 @@ def _gradient(loss: Loss, listed: LossRecord | None) -> Finding:
                     for sign in (1, -1)
                 ]
             numeric = (ends[0] - ends[1]) / (2 * step)
+            if not gradient.isfinite().all() and value.isfinite():
+                return Finding(
+                    "gradient",
+                    "wrong",
+                    f"not finite where the value is {value:.4g}: a branch that torch.where passes over counts, too",
+                )
+            _finite_values(numeric)
             worst = max(worst, float((gradient - numeric).abs().max()))
             size = max(size, float(numeric.abs().max()))
     if worst <= 1e-5 * max(size, 1.0):
@@ -272,7 +299,9 @@ def _probabilities(least: float) -> Tensor:
 
 def _monotone(loss: Loss) -> Finding:
     with torch.no_grad():
-        values = _each(loss, _standing_out(10, _probabilities(0.001)), 0)
+        values = _finite_values(_each(loss, _standing_out(10, _probabilities(0.001)), 0))
+    if values.max() == values.min():
+        return Finding("falls as p_y rises", "note", f"no: every p_y costs {values[0] + 0.0:.4g}")
     rises = (values.diff() > 1e-9 * values.abs().max()).sum()
     if rises:
         return Finding(
@@ -284,7 +313,7 @@ def _monotone(loss: Loss) -> Finding:
 def _symmetric(loss: Loss, listed: LossRecord | None) -> Finding:
     sums, spread = [], 0.0
     for classes in CLASSES:
-        total = _every_label(loss, classes).sum(1)
+        total = _finite_values(_every_label(loss, classes)).sum(1)
         sums.append(float(total.mean()))
         spread = max(spread, float((total.max() - total.min()) / total.abs().max().clamp(min=1e-12)))
     found = spread < SUM_TOLERANCE
@@ -304,7 +333,7 @@ def _bounded(loss: Loss) -> Finding:
     gaps = torch.zeros(2, 10, dtype=torch.float64)
     gaps[0, 0], gaps[1, 0] = -1e4, -1e7
     with torch.no_grad():
-        less, more = _each(loss, gaps, 0).tolist()
+        less, more = _finite_values(_each(loss, gaps, 0)).tolist()
     if more > less + 0.01 * max(abs(less), 1e-12):
         return Finding(
             "bounded", "note", f"no: a label that is not believed costs {less:.4g}, then {more:.4g}, …"
@@ -343,7 +372,7 @@ def _best_prediction(loss: Loss, noise: _Noise) -> Finding:
     """How sure of the true class the prediction is that noisy labels reward most."""
     p, logits = noise.predictions()
     with torch.no_grad():
-        right, wrong = _each(loss, logits, 0), _each(loss, logits, 1)
+        right, wrong = (_finite_values(_each(loss, logits, label)) for label in (0, 1))
     best = []
     for rate in noise.rates:
         risk = (1 - rate) * right + rate * wrong
@@ -355,90 +384,11 @@ def _best_prediction(loss: Loss, noise: _Noise) -> Finding:
     return Finding(noise.subject, "fine" if min(best) > 0.99 else "note", text)
 
 
-# --- options ------------------------------------------------------------------------------------------------
-
-
-def _with(loss: RobustLoss, **options: object) -> RobustLoss:
-    changed = copy.deepcopy(loss)
-    changed.weight = None
-    for name, value in options.items():
-        setattr(changed, name, value)
-    return changed
-
-
-def _options(loss: RobustLoss) -> Iterator[Finding]:
-    logits, labels = torch.randn(4, 5), torch.tensor([0, 1, 2, 4])
-    weight = torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0])
-    tried: tuple[tuple[str, str, Callable[[], bool]], ...] = (
-        (
-            "reduction",
-            "none, sum and mean agree",
-            lambda: (
-                _close(
-                    _with(loss, reduction="none")(logits, labels).sum(),
-                    _with(loss, reduction="sum")(logits, labels),
-                )
-                and _close(
-                    _with(loss, reduction="none")(logits, labels).mean(),
-                    _with(loss, reduction="mean")(logits, labels),
-                )
-            ),
-        ),
-        (
-            "ignore_index",
-            "samples without a label cost nothing and teach nothing",
-            lambda: _ignores(_with(loss, reduction="sum", ignore_index=4), logits, labels),
-        ),
-        (
-            "weight",
-            "samples count by the weight of their class",
-            lambda: _close(
-                _with(loss, reduction="sum", weight=weight)(logits[:1].expand(2, -1), labels[2:3].expand(2)),
-                3 * _with(loss, reduction="sum")(logits[:1].expand(2, -1), labels[2:3].expand(2)),
-            ),
-        ),
-        (
-            "probabilities",
-            "as targets, they give the expectation over the label",
-            lambda: _takes_probabilities(_with(loss, reduction="sum"), logits[:1]),
-        ),
-        (
-            "images",
-            "logits (N, K, H, W) count a label a pixel",
-            lambda: _close(
-                _with(loss, reduction="mean")(logits.T.reshape(1, 5, 2, 2), labels.reshape(1, 2, 2)),
-                _with(loss, reduction="mean")(logits, labels),
-            ),
-        ),
-    )
-    for subject, text, holds in tried:
-        try:
-            fine, why = holds(), "no"
-        except Exception as error:  # whatever code of the user's raises
-            fine, why = False, f"no: {type(error).__name__}: {error}"
-        yield Finding(subject, "fine" if fine else "wrong", text if fine else f"{text}: {why}")
-
-
-def _close(one: Tensor, other: Tensor) -> bool:
-    return one.shape == other.shape and torch.allclose(one, other, rtol=1e-4, atol=1e-5)
-
-
-def _ignores(loss: RobustLoss, logits: Tensor, labels: Tensor) -> bool:
-    asked = logits.clone().requires_grad_()
-    value = loss(asked, labels)
-    (gradient,) = torch.autograd.grad(value, asked)
-    used = labels != loss.ignore_index
-    return _close(value.detach(), loss(logits[used], labels[used])) and not gradient[~used].any()
-
-
-def _takes_probabilities(loss: RobustLoss, logits: Tensor) -> bool:
-    target = torch.tensor([[0.5, 0.2, 0.1, 0.2, 0.0]])
-    given = torch.stack([loss(logits, torch.tensor([k])) for k in range(5)])
-    return _close(loss(logits, target), (target[0] * given).sum())
+# --- copies ---------------------------------------------------------------------------------------------------
 
 
 def _copies(loss: nn.Module) -> Finding:
-    logits, labels = torch.randn(3, 5), torch.tensor([0, 1, 2])
+    logits, labels = torch.randn(1, 5), torch.tensor([2])
     value = loss(logits, labels)
     try:
         same = torch.equal(pickle.loads(pickle.dumps(loss))(logits, labels), value)
@@ -453,6 +403,6 @@ def _copies(loss: nn.Module) -> Finding:
 
 def _function(loss: Loss, listed: LossRecord) -> Finding:
     logits, labels = torch.randn(3, 5), torch.tensor([0, 1, 2])
-    same = _close(torch.as_tensor(listed.function(logits, labels), dtype=torch.float32), loss(logits, labels))
+    same = close(torch.as_tensor(listed.function(logits, labels), dtype=torch.float32), loss(logits, labels))
     text = "gives what the Module gives" if same else "gives another loss than the Module"
     return Finding("function", "fine" if same else "wrong", text)
