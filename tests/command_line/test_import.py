@@ -103,7 +103,18 @@ class Odd(RobustLoss):
         super().__init__(odd, **options)
 
 
+class TwoWordsError(Exception):
+    def __init__(self, first, second):  # cannot be made again from one message, as pickling would
+        super().__init__(f"{first} {second}")
+
+
+class Strange(Odd):
+    def forward(self, logits, target):
+        raise TwoWordsError("not", "so")
+
+
 register(LossRecord("odd", "Odd", "?", "?", False, "mine", Odd, odd))
+register(LossRecord("strange", "Strange", "?", "?", False, "mine", Strange, odd))
 noise.register("typed", lambda samples, rate, random: samples.labels + "1")
 """
 
@@ -124,7 +135,7 @@ def test_an_error_in_ones_own_code_is_told_with_its_line_and_the_run_failed(tmp_
     assert place in page
     typed = noiseproof(tmp_path, *words, "typed-0.4", "--loss", "ce")
     assert "Error: UFuncTypeError" in typed.stderr
-    assert 'in mine.py, line 17: noise.register("typed"' in typed.stderr
+    assert 'in mine.py, line 28: noise.register("typed"' in typed.stderr
     bench = noiseproof(tmp_path, "--import", "mine", "bench", "grid.toml", "--processes", "2", "--quiet")
     assert bench.stderr.count(place) == 2, bench.stderr
     assert "4 runs: 2 finished, 2 failed" in bench.stdout
@@ -133,3 +144,16 @@ def test_an_error_in_ones_own_code_is_told_with_its_line_and_the_run_failed(tmp_
         "division by zero (in broken.py, line 2: 1 / 0)"
         in noiseproof(tmp_path, "--import", "broken", "runs").stderr
     )
+
+
+def test_an_error_of_any_kind_in_ones_own_code_is_told_in_a_line(tmp_path):
+    """A slip such as a wrong name raises a kind of error that no command expects."""
+    (tmp_path / "mine.py").write_text(BROKEN)
+    told = 'TwoWordsError: not so (in mine.py, line 23: raise TwoWordsError("not", "so"))'
+    words = ("--import", "mine", "train", "digits", "--epochs", "1", "--loss", "strange", "--quiet")
+    assert noiseproof(tmp_path, *words).stderr == f"Error: {told}\n"
+    (tmp_path / "grid.toml").write_text(GRID.replace("nsquare", "strange").replace("loss_parameters", "# "))
+    words = ("bench", "grid.toml", "--methods", "Mine", "--processes", "2")
+    bench = noiseproof(tmp_path, "--import", "mine", *words)
+    assert f"{told}: trying these 2 runs one by one" in bench.stdout + bench.stderr
+    assert "2 runs: 2 failed" in bench.stdout

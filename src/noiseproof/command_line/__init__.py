@@ -31,14 +31,26 @@ from noiseproof.command_line import (
     tune,
 )
 from noiseproof.command_line.failures import fail
-from noiseproof.plugins import import_plugins
+from noiseproof.plugins import import_plugins, own_place
 
 
 class _Commands(TyperGroup):
-    """Commands whose paths may begin with ``~``, also where no shell has replaced it, as in ``--out=~/audit``."""
+    """All commands.
+
+    Their paths may begin with ``~``, also where no shell has replaced it, as in ``--out=~/audit``. An error in a
+    module of the user's own is told in a line, whatever its kind.
+    """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         return super().parse_args(ctx, [_with_home(each) for each in args])
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except Exception as error:
+            if own_place(error):
+                fail(error)
+            raise
 
 
 def _with_home(argument: str) -> str:

@@ -7,13 +7,14 @@ runs on the machine. Two processes do not.
 
 import multiprocessing
 import os
+import pickle
 import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from noiseproof.plugins import import_plugins, own_place
+from noiseproof.plugins import explained, import_plugins, own_place
 from noiseproof.training import progress
 from noiseproof.training.config import Config
 from noiseproof.training.store import Store
@@ -164,8 +165,17 @@ def _work(
     except Exception as error:  # the parent raises it again
         if is_of_memory(error):
             raise SystemExit(OUT_OF_MEMORY) from None
-        own_place(error)  # its frames do not go along, so the place is written down
-        errors.put(error)  # type: ignore[attr-defined]
+        errors.put(_sendable(error))  # type: ignore[attr-defined]
+
+
+def _sendable(error: Exception) -> Exception:
+    """An error as another process can read it: a class of the user's own may not be made again from its message."""
+    place = own_place(error)  # its frames do not go along, so the place is written down
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:  # whatever code of the user's raises
+        return RuntimeError(explained(error) if place else f"{type(error).__name__}: {error}")
+    return error
 
 
 def is_of_memory(error: Exception) -> bool:
