@@ -230,7 +230,7 @@ def test_the_command_tells_of_equal_pictures_with_different_labels(photos, tmp_p
     assert "different labels" not in result.output
     (photos / "bright/copy.png").write_bytes((photos / "dark/01.png").read_bytes())
     result = run(*words)
-    assert "1 pictures stand there more than once, with different labels" in result.output
+    assert "1 picture stands there more than once, with different labels" in result.output
     assert f"noiseproof data check folder:{photos} names them." in result.output
 
 

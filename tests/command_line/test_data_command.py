@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """``noiseproof data``, as a user types it."""
 
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -127,6 +128,72 @@ def test_check_lists_the_pictures_that_can_be_read(root: Path, tmp_path: Path) -
     assert (train.class_names, train.labels.tolist(), test.labels.tolist()) == (("a", "b"), [0, 1], [0])
     assert check(f"csv:{listed}").is_sound
     assert "expected a set of picture files" in run("check", "digits", "--readable", str(listed), status=2)
+
+
+def pictures(folder: Path, *names: str) -> None:
+    for shade, name in enumerate(names):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        Image.new("L", (4, 4), shade).save(folder / name)
+
+
+def test_the_command_for_a_list_can_be_typed(tmp_path: Path) -> None:
+    pictures(tmp_path / "photos", "a/1.png", "b/1.png")
+    listed = str(tmp_path / "my list.csv")
+    output = run("check", f"folder:{tmp_path / 'photos'}", "--readable", listed)
+    command = output.split("Train on it: ")[1].splitlines()[0]
+    assert shlex.split(command) == ["noiseproof", "train", f"csv:{listed}"]
+
+
+def test_a_list_without_a_picture_is_not_written(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        (tmp_path / "photos" / name / "1.png").write_bytes(b"")
+    listed = tmp_path / "list.csv"
+    output = run("check", f"folder:{tmp_path / 'photos'}", "--readable", str(listed), status=2)
+    assert "--readable: expected train pictures that can be read, found none of 2" in output
+    assert not listed.exists()
+
+
+def test_classes_that_a_list_changes_are_told(tmp_path: Path) -> None:
+    pictures(tmp_path / "numbers", "3/1.png", "17/1.png")
+    listed = str(tmp_path / "list.csv")
+    numbers = run("check", f"folder:{tmp_path / 'numbers'}", "--readable", listed)
+    assert "whole numbers are class indices: 18 classes instead of 2" in numbers
+    assert datasets.load(f"csv:{listed}").num_classes == 18
+    pictures(tmp_path / "names", "a/1.png", "b/1.png", "c/1.png")
+    (tmp_path / "names/b/1.png").write_bytes(b"")
+    names = run("check", f"folder:{tmp_path / 'names'}", "--readable", listed, status=1)
+    assert "Classes without a picture that can be read are not in it: b" in names
+    assert datasets.load(f"csv:{listed}").class_names == ("a", "c")
+
+
+def test_a_list_of_more_pictures_than_are_looked_into_has_only_those_that_can_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pictures(tmp_path / "photos", "a/1.png", "a/2.png", "b/1.png")
+    (tmp_path / "photos/a/2.png").write_bytes(b"")
+    monkeypatch.setattr("noiseproof.datasets.check.MOST_FILES_READ", 2)
+    assert "3 files are too many" in run("check", f"folder:{tmp_path / 'photos'}")
+    listed = str(tmp_path / "list.csv")
+    assert "2 pictures; without 1" in run(
+        "check", f"folder:{tmp_path / 'photos'}", "--readable", listed, status=1
+    )
+
+
+def test_masks_of_several_sizes_are_no_list_of_pictures(tmp_path: Path) -> None:
+    for side in (4, 5):
+        for part in ("images", "masks"):
+            (tmp_path / "set" / part).mkdir(parents=True, exist_ok=True)
+            Image.new("L", (side, side), 255).save(tmp_path / "set" / part / f"{side}.png")
+    words = (
+        "check",
+        f"folder:{tmp_path / 'set'}",
+        "--image-size",
+        "4",
+        "--readable",
+        str(tmp_path / "x.csv"),
+    )
+    assert "expected a set of picture files" in run(*words, status=2)
 
 
 def test_check_of_a_set_that_is_not_there(root: Path) -> None:

@@ -124,8 +124,8 @@ def test_doubles_are_notes(fill: Filler, tmp_path: Path) -> None:
     fill(train_images=images, test_images=images[[0, 1, 0]])
     report = check("mine", root=tmp_path)
     assert report.is_sound
-    assert said(report, "train doubles") == ("note", "1 images repeat another of this split")
-    assert said(report, "test doubles") == ("note", "1 images repeat another of this split")
+    assert said(report, "train doubles") == ("note", "1 image repeats another of this split")
+    assert said(report, "test doubles") == ("note", "1 image repeats another of this split")
     assert said(report, "train and test") == ("note", "3 test images are also in train")
 
 
@@ -168,7 +168,7 @@ def test_files_and_masks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
     assert report.is_sound
     assert said(report, "test split") == ("note", "no such split")
     assert said(report, "train files") == ("fine", "all 3 are there")
-    assert said(report, "train doubles") == ("note", "1 images repeat another of this split")
+    assert said(report, "train doubles") == ("note", "1 image repeats another of this split")
     report = check("masks:here")
     assert said(report, "train mask values") == ("fine", "0..1 (2 classes)")
     assert said(report, "test mask values") == ("fault", "0..5 (2 classes)")
@@ -176,7 +176,7 @@ def test_files_and_masks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
     paths[1].unlink()
     level, text = said(check("files:here"), "train files")
     assert level == "fault"
-    assert text.startswith("1 of 3 files are missing, the first")
+    assert text.startswith("1 of 3 files is missing, the first")
 
 
 def test_pictures_that_cannot_be_read_are_all_named(tmp_path: Path) -> None:
@@ -214,7 +214,7 @@ def test_equal_pictures_with_several_labels_are_named(tmp_path: Path) -> None:
     level, text = said(report, "train labels of doubles")
     assert level == "note"
     assert text.split("\n") == [
-        "1 images have several labels, of which one at most is right:",
+        "1 image has several labels, of which one at most is right:",
         ", ".join(f"{tmp_path / name}.png ({name[0]})" for name in ("a/1", "a/2", "b/1")),
     ]
 

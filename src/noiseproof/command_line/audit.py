@@ -228,6 +228,7 @@ def _write(found: "PictureAudit", data: "LabeledData", dataset: str, out: Path, 
 def _doubts(labels: "LabelAudit", data: "LabeledData", dataset: str) -> Iterator[str]:
     """What the model cannot be trusted with, and what can be known without it."""
     from noiseproof.datasets.check import contradictions
+    from noiseproof.plugins import command_name
 
     if not labels.is_by_chance and labels.agreement < WELL_KNOWN * (1 - labels.noise_rate):
         yield (
@@ -236,9 +237,10 @@ def _doubts(labels: "LabelAudit", data: "LabeledData", dataset: str) -> Iterator
             "order of suspects good.\n"
         )
     if doubles := contradictions(data):
+        which = "1 picture stands" if len(doubles) == 1 else f"{len(doubles)} pictures stand"
         yield (
-            f"{len(doubles)} pictures stand there more than once, with different labels, of which one at most is "
-            f"right: {shlex.join(['noiseproof', 'data', 'check', dataset])} names them.\n"
+            f"{which} there more than once, with different labels, of which one at most is right: "
+            f"{command_name()} {shlex.join(['data', 'check', dataset])} names them.\n"
         )
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """``noiseproof data``: list the data sets, fetch one, check it, look at it."""
 
+import shlex
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -204,7 +205,7 @@ def check(
     from noiseproof.datasets.check import check as check_set
 
     with plain_errors():
-        report = check_set(name, root=root, side=image_size)
+        report = check_set(name, root=root, side=image_size, every_file=readable is not None)
     table = Table("", "what", title=_text(name), title_style="bold", header_style="bold")
     table.add_column("found", overflow="fold")
     signs = {"fine": "[green]✓[/green]", "note": "[yellow]note[/yellow]", "fault": "[red]FAULT[/red]"}
@@ -213,20 +214,23 @@ def check(
     _print_table(table)
     if readable is not None:
         with plain_errors():
-            _list_readable(name, report, readable, root)
+            _list_readable(name, report, readable, root, image_size)
     if not report.is_sound:
         typer.secho(f"error: {name} is not sound", err=True, fg=typer.colors.RED)
         raise typer.Exit(1)
 
 
-def _list_readable(name: str, report: "Report", path: Path, root: Path | None) -> None:
+def _list_readable(name: str, report: "Report", path: Path, root: Path | None, side: int | None) -> None:
+    """Write the list, and say what of it is not as it was."""
     from noiseproof import datasets
     from noiseproof.audit.files import write_labels
+    from noiseproof.datasets.errors import shortened
+    from noiseproof.plugins import command_name
 
     splits = []
     for split in ("train", "test", "validation"):
         with suppress(datasets.NoSuchSplitError):
-            splits.append(datasets.load(name, split, root=root))
+            splits.append(datasets.load(name, split, root=root, side=side))
     if any(data.paths is None for data in splits):
         raise datasets.DataError(f"--readable: expected a set of picture files, got {name}, which is arrays")
     unreadable = set(report.unreadable)
@@ -234,11 +238,23 @@ def _list_readable(name: str, report: "Report", path: Path, root: Path | None) -
         data.subset([index for index, file in enumerate(data.paths or ()) if file not in unreadable])
         for data in splits
     ]
+    if not len(parts[0]):
+        raise datasets.DataError(
+            f"--readable: expected {parts[0].split} pictures that can be read, found none of {len(splits[0])}"
+        )
     write_labels(parts[0], parts[0].labels, path, others=parts[1:])
-    count = sum(map(len, parts))
+    train = shlex.join(["train", f"csv:{path}"])
     typer.echo(
-        f"{path}: {count} pictures; without {len(unreadable)}. Train on it: noiseproof train csv:{path}"
+        f"{path}: {sum(map(len, parts))} pictures; without {len(unreadable)}. Train on it: {command_name()} {train}"
     )
+    before, now = parts[0].class_names, datasets.load(f"csv:{path}", parts[0].split).class_names
+    if set(now) - set(before):
+        typer.echo(
+            f"In a list, labels that are whole numbers are class indices: {len(now)} classes instead of "
+            f"{len(before)}. Rename the class folders, such as class-{before[0]}, to keep them as they are."
+        )
+    elif lost := [each for each in before if each not in now]:
+        typer.echo(f"Classes without a picture that can be read are not in it: {shortened(lost, 10)}")
 
 
 @app.command(

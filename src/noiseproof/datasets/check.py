@@ -51,13 +51,16 @@ class Report:
         return all(finding.level != "fault" for finding in self.findings)
 
 
-def check(name: str, *, root: Path | str | None = None, side: int | None = None) -> Report:
+def check(
+    name: str, *, root: Path | str | None = None, side: int | None = None, every_file: bool = False
+) -> Report:
     """Check a data set: checksums, counts, shapes, label range, class balance, doubles, fingerprints.
 
     Args:
         name: a registered name, or ``prefix:PATH``.
         root: the cache folder; by default ``NOISEPROOF_DATA``, else the platform's cache folder.
         side: what pictures with masks are brought to, as for :func:`~noiseproof.datasets.load`.
+        every_file: read picture files also where they are more than :data:`MOST_FILES_READ`.
 
     Raises:
         UnknownDataError: no set has that name.
@@ -95,13 +98,14 @@ def check(name: str, *, root: Path | str | None = None, side: int | None = None)
                 findings.append(Finding("note" if is_absent else "fault", f"{split} split", text))
     if not splits:
         findings.append(Finding("fault", "splits", "none can be read"))
-    broken: dict[str, list[BadFileError]] = {}
+    broken: list[BadFileError] = []
     for split, data in splits.items():
-        broken[split] = _broken(data)
-        findings += _look_at(data, facts.get(split), broken[split])
+        found = _broken(data) if every_file or len(data) <= MOST_FILES_READ else None
+        findings += _look_at(data, facts.get(split), found)
+        broken += found or []
     findings += _doubles(splits)
     findings += [Finding("fine", f"{split} fingerprint", data.fingerprint) for split, data in splits.items()]
-    return Report(name, tuple(findings), tuple(error.path for found in broken.values() for error in found))
+    return Report(name, tuple(findings), tuple(error.path for error in broken))
 
 
 def _checksums(folder: Path) -> Finding:
@@ -113,7 +117,7 @@ def _checksums(folder: Path) -> Finding:
 
 
 def _look_at(
-    data: LabeledData, facts: registry.SplitFacts | None, broken: list[BadFileError]
+    data: LabeledData, facts: registry.SplitFacts | None, broken: list[BadFileError] | None
 ) -> Iterable[Finding]:
     split = data.split
     yield _compare(f"{split} count", f"{len(data)}", f"{facts.count}" if facts else None)
@@ -122,7 +126,10 @@ def _look_at(
         yield _compare(f"{split} image shape", str(data.images.shape[1:]), expected)
     if data.paths is not None:
         missing = [path for path in data.paths if not path.is_file()]
-        found = f"{len(missing)} of {len(data)} files are missing, the first {missing[0]}" if missing else ""
+        verb = "is" if len(missing) == 1 else "are"
+        found = (
+            f"{len(missing)} of {len(data)} files {verb} missing, the first {missing[0]}" if missing else ""
+        )
         yield Finding("fault" if missing else "fine", f"{split} files", found or f"all {len(data)} are there")
         yield _told(data, broken)
     if data.masks is not None:
@@ -135,9 +142,9 @@ def _look_at(
         yield Finding("note", f"{split} order", f"the place of {len(data.uncertain)} images is not certain")
 
 
-def _told(data: LabeledData, broken: list[BadFileError]) -> Finding:
+def _told(data: LabeledData, broken: list[BadFileError] | None) -> Finding:
     subject = f"{data.split} pictures"
-    if len(data) > MOST_FILES_READ:
+    if broken is None:
         return Finding("note", subject, f"not looked into: {len(data)} files are too many to read through")
     if not broken:
         return Finding("fine", subject, "all can be read")
@@ -160,7 +167,7 @@ def _broken(data: LabeledData) -> list[BadFileError]:
             return error
         return None
 
-    if data.paths is None or len(data) > MOST_FILES_READ:
+    if data.paths is None:
         return []
     with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as threads:
         return [error for error in threads.map(fault, data.paths) if error is not None]
@@ -213,15 +220,15 @@ def _doubles(splits: Mapping[str, LabeledData]) -> Iterable[Finding]:
     counts = {split: Counter(found) for split, found in keys.items()}
     for split, counted in counts.items():
         extra = sum(count - 1 for count in counted.values())
-        yield Finding(
-            "note" if extra else "fine", f"{split} doubles", f"{extra} images repeat another of this split"
-        )
+        repeating = f"{extra} image repeats" if extra == 1 else f"{extra} images repeat"
+        yield Finding("note" if extra else "fine", f"{split} doubles", f"{repeating} another of this split")
         if extra and splits[split].masks is None:
             yield from _contradictions(splits[split], keys[split])
     others = [split for split in counts if split != "train"]
     for split in others if "train" in counts else []:
         shared = sum(count for key, count in counts[split].items() if key in counts["train"])
-        text = f"{shared} {split} images are also in train"
+        which = f"1 {split} image is" if shared == 1 else f"{shared} {split} images are"
+        text = f"{which} also in train"
         yield Finding("note" if shared else "fine", f"train and {split}", text)
 
 
@@ -235,7 +242,8 @@ def _contradictions(data: LabeledData, keys: list[object]) -> Iterable[Finding]:
         ", ".join(f"{where[index]} ({data.class_names[data.labels[index]]})" for index in group)
         for group in found
     ]
-    head = f"{len(found)} images have several labels, of which one at most is right:"
+    which = "1 image has" if len(found) == 1 else f"{len(found)} images have"
+    head = f"{which} several labels, of which one at most is right:"
     yield Finding("note", f"{data.split} labels of doubles", _listed(head, named))
 
 
