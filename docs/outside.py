@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The part of docs/reproduce.md on cells outside the published spread: what recorded runs tell of each."""
+"""The part of docs/reproduce.md on cells outside the published spread: what recorded runs say about each."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -12,21 +12,21 @@ from noiseproof.results.lost_classes import named
 from noiseproof.results.table import ResultTable, TableCell
 
 CHOICES = ("precision", "noise", "noise_seed", "loss_parameters")
-"""Fields in which another run of a cell may differ: where the paper's text and its code leave a choice."""
+"""Fields in which another run of a cell may differ: where the paper's text and code leave a choice."""
 
 INTRODUCTION = """\
-Lost: classes that a run hardly ever predicts (with a mean probability of less than a tenth of their share of its
-labels), by seed. Each costs up to its share of the test set, so that such runs lie whole steps apart.
-Otherwise: the same cell in another precision, with another generator of noise or another gradient, its mean (seeds)
-and that mean's difference from the paper's; a dash where no such run is recorded."""
+"Lost classes" are those that a run hardly ever predicts (mean probability below a tenth of their share of its
+labels), with the seed in brackets. Each costs up to its share of the test set, so such runs differ in whole steps.
+"With other settings" has the same cell in another precision, with another noise generator or another gradient: its
+mean (seeds) and that mean's difference from the paper's. A dash means that no such run is recorded."""
 
 
 def outside_section(table: ResultTable, others: Iterable[Result]) -> list[str]:
-    """Lines on every cell outside the published spread; none where there is no such cell.
+    """Lines on every cell outside the published spread; none if there is no such cell.
 
     Args:
         table: with published numbers.
-        others: runs of other grids, among which the same cells are looked for.
+        others: runs of other grids, in which the same cells are looked for.
     """
     cells = [cell for cell in table.cells.values() if cell.verdict == "outside"]
     if not cells:
@@ -37,7 +37,7 @@ def outside_section(table: ResultTable, others: Iterable[Result]) -> list[str]:
         "",
         INTRODUCTION,
         "",
-        "| noise | method | ours − paper | allowed | seeds | lost | otherwise |",
+        "| noise | method | ours − paper | allowed | seeds | lost classes | with other settings |",
         "|---|---|---|---|---|---|---|",
     ]
     for cell in cells:
@@ -56,7 +56,7 @@ def outside_section(table: ResultTable, others: Iterable[Result]) -> list[str]:
 
 
 def _otherwise(cell: TableCell, others: Iterable[Result]) -> list[str]:
-    """What became of the same cell with other choices."""
+    """Results of the same cell with other choices."""
     own = cell.results[0].config
     found: dict[str, list[float]] = {}
     for result in others:
@@ -71,7 +71,7 @@ def _otherwise(cell: TableCell, others: Iterable[Result]) -> list[str]:
 
 
 def other_choices(own: Mapping[str, Any], other: Mapping[str, Any]) -> str:
-    """How a run differs from a cell's, in words; empty where it is no other run of that cell, or the same.
+    """How a run differs from a cell's, in words; empty if it is the same, or not a run of that cell.
 
     >>> cell = {"loss": "fl", "noise": "sym-0.4", "seed": 1, "precision": "bf16", "loss_parameters": {}}
     >>> other_choices(cell, cell | {"noise": "sym-0.4-bernoulli", "seed": 2, "precision": "float32"})

@@ -2,6 +2,7 @@
 """The part of README.md that compares our runs with the paper's. Written by docs/generate.py."""
 
 from reproduce import RESULTS
+from summary import seeds_in_words
 
 from noiseproof.grids import load
 from noiseproof.results import gather, table_of
@@ -32,8 +33,9 @@ def _comparison() -> str:
     precisions = sorted({str(result.config["precision"]) for result in found.results})
     lines = [
         "Test accuracy on CIFAR-10 after the last epoch; each cell has our result and, in italics, the paper's. "
-        f"So far {found.expected - found.missing} of {found.expected} runs are done, with {_seeds(table)}, in "
-        f"{' and '.join(precisions)} on {' and '.join(machines)}. The paper's numbers are means of three seeds.",
+        f"So far {found.expected - found.missing} of {found.expected} runs are done, with "
+        f"{seeds_in_words(table)}, in {' and '.join(precisions)} on {' and '.join(machines)}. The paper's numbers "
+        "are means of three seeds.",
         "",
         f"| | {' | '.join(NOISES)} |",
         "|---" * (1 + len(NOISES)) + "|",
@@ -62,17 +64,6 @@ def _agreement(table: ResultTable) -> list[str]:
             f"{kept.standard_error:.2f}."
         )
     return [text]
-
-
-def _seeds(table: ResultTable) -> str:
-    """How many seeds our cells have."""
-    counts = [cell.ours.n for cell in table.cells.values() if cell.ours is not None]
-    fewest, most = min(counts), max(counts)
-    text = (
-        f"{fewest} to {most} seeds per cell" if fewest < most else f"{most} seed{'s' * (most > 1)} per cell"
-    )
-    ones = counts.count(1)
-    return f"{text} (only one in {ones} of {len(counts)})" if 0 < ones < len(counts) else text
 
 
 def _cell(table: ResultTable, method: str, noise: str) -> str:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page docs/reproduce.md: each table and figure of the paper with its command, machine, time, and how ours came
-out. Made from results/*.jsonl by docs/generate.py."""
+"""The page docs/reproduce.md: each table and figure of the paper with its command, machine, time and our results.
+Made from results/*.jsonl by docs/generate.py."""
 
 import shlex
 from collections.abc import Iterable
@@ -8,13 +8,14 @@ from pathlib import Path
 from statistics import mean
 
 from outside import outside_section
+from summary import summary, wrapped
 
 from noiseproof.durations import duration
 from noiseproof.grids import Grid, load, names
 from noiseproof.noise import parse_name
 from noiseproof.results import Gathered, Result, gather, lost_classes, read_records, table_of
 from noiseproof.results.formats import NOTHING, markdown_text, spread
-from noiseproof.results.table import PUBLISHED_RULE, ResultTable, TableCell
+from noiseproof.results.table import ResultTable, TableCell
 
 RESULTS = Path(__file__).parent.parent / "results"
 
@@ -26,51 +27,58 @@ IN_THE_PAPER = (
     ("Table: Clothing-1M", "clothing1m-table"),
     ("Table: ISIC-2017", None),
     ("Table: NCE and NNCE alone", "cifar10-parts"),
-    ("Figure: overfitting, CIFAR-10", "overfitting-curves"),
-    ("Figure: overfitting, CIFAR-100", "overfitting-curves-cifar100"),
+    ("Figure: overfitting on CIFAR-10", "overfitting-curves"),
+    ("Figure: overfitting on CIFAR-100", "overfitting-curves-cifar100"),
     ("Figure: class marginals", "marginals"),
     ("Figure: regularisers of ANL-CE", "regularisers-anl"),
     ("Figure: regularisers of NCE+RCE", "regularisers-apl"),
     ("Figure: gradients of NNCE", "gradients"),
     ("Figure: α × β", "alpha-beta-grid"),
 )
-"""What the paper shows, and the grid that computes it; None where that is found by what it is compared with."""
+"""What the paper shows, and the grid that computes it; None where it is found by the table it is compared with."""
 
 SEGMENTATION = "isic2017-dice"
-"""The paper's table of segmentation."""
+"""The paper's segmentation table."""
 
 REMARKS = {
     "cifar10-table": (
-        "Cells of one seed and column share their noise, initial weights and batches, so that they differ from the "
-        "paper's together: the standard error of the mean is rather larger than stated. The paper does not say "
-        "whether its deviations divide by n or by n − 1; if by n, chance alone makes half of the cells differ by "
-        "1.00 standard errors where 0.82 is stated."
+        "Cells with the same seed and noise share their wrong labels, initial weights and batches, so they differ "
+        "from the paper's together, and the standard error of the mean is rather larger than stated. The paper "
+        "does not say whether its deviations divide by n or by n − 1; if by n, read 1.00 where 0.82 is stated for "
+        "chance alone."
     ),
     "isic-table": (
-        "The paper's numbers are of ISIC-2017, 2,000 and 600 pictures at 256×256; ours are of "
-        "[a stand-in](segmentation.md), 1,800 and 550 at 128×128, with parameters of our own choice, since none "
-        "are published. Orders and drops can be compared, digits hardly: that cells are outside shows how far the "
-        "two lie apart, not that one is wrong."
+        "The paper's numbers are for ISIC-2017, with 2,000 training and 600 test images at 256×256; ours are for "
+        "[a stand-in](segmentation.md) with 1,800 and 550 at 128×128, and with hyperparameters of our own choice, "
+        "since none are published. Rankings and drops can be compared, the numbers themselves hardly: cells "
+        "outside the spread show how far the two are apart, not that one of them is wrong."
     ),
     "cifar10-precision": (
-        "One run is of the first engine, which was slower: ANL-CE in float32, seed 1 (742 s). Those in bf16 are "
-        "runs of the table above."
+        "One run, ANL-CE in float32 at seed 1, is from the first training engine, which was slower (742 s). The "
+        "bf16 runs are those of the CIFAR-10 table."
     ),
+    "fashion-table": "Ten epochs are too short for the ANL losses, which fit slowly.",
 }
-"""What a reader must know of a grid's records, and they do not tell themselves."""
+"""What a reader must know about a grid's records that the records themselves do not say."""
 
 FAR_FROM_ITS_NAME = 0.01
-"""Between the rate in a noise's name and the realised one: from here on a reader is told."""
+"""A larger difference between the rate in a noise's name and the realised one is reported."""
 
 INTRODUCTION = """\
-# Reproduce the paper
+# Reproducing the paper
 
 <!-- Generated from results/ by docs/generate.py. Train a grid and write its records instead of editing. -->
 
-Each table and figure of the paper is one command. It can be stopped at any time and goes on where it was; what is
-recorded is not trained again. `noiseproof bench GRID --dry-run` says beforehand what would be trained, and needs no
-data. The records of our runs are in `results/`, one file a grid, and
-[a report](report.md) is made from them without training anything:
+How our runs compare with the numbers printed in the paper, which are means of three seeds. This page is computed
+from the records in `results/`. Differences are ours − paper, ± is the standard error of the mean difference.
+
+{summary}
+
+## Run it yourself
+
+A command can be stopped at any time and continues where it was; runs already recorded are not trained again.
+`noiseproof bench GRID --dry-run` lists what would be trained, without needing the data. There is one file
+of records per grid, and [a report](report.md) can be made from it without training anything:
 
 ```
 noiseproof bench cifar10-table --records results/cifar10-table.jsonl
@@ -78,21 +86,28 @@ noiseproof report cifar10-table --from results/cifar10-table.jsonl --open
 noiseproof table cifar10-table --from results/cifar10-table.jsonl --format latex
 ```
 
-Seconds are a run's share of its device: runs that train side by side share it.
+In all tables, time is a run's share of its device: runs that train side by side share it. Our runs of the paper's
+tables compute in bf16 ([what that costs](performance.md)).
 """
 
+NAMES = (
+    "APL is `nce+rce` and ALF is `nce+agce`. Noise is symmetric (`sym`), asymmetric (`asym`) or instance-dependent "
+    "(`dep`), with its rate; `real` stands for human labels, and `masks` for [wrong masks](segmentation.md)."
+)
+"""How tables call methods and noises."""
+
 SLIPS = """\
-## Slips of the paper
+## Inconsistencies in the paper
 
-Where its text and its tables disagree, we go by the tables.
+Where the paper's text and tables disagree, we follow the tables.
 
-* The ISIC text names (0.7, 0.7) as the one cell lost to T-Loss; in the table it is (0.5, 0.7).
-* The lead of 0.8 points it states for the hardest segmentation noise is 1.2 in the table.
-* The table of NCE and NNCE alone has 90.02 in bold type beside 90.09, and 81.12 beside 82.16.
-* The caption of the CIFAR-10 table names dependent noise of 0.4 alone; the table has 0.2, too.
-* On CIFAR-100 the text has ANL ahead of the others by less than 2 points at 0.4 symmetric noise and by more than 5
-  at 0.8; by the table it is 2.1 and 3.8 at best.
-* What the tables call ALF is called AFL twice in the text.
+* The ISIC text names (0.7, 0.7) as the only cell where T-Loss wins; in the table it is (0.5, 0.7).
+* The text states a lead of 0.8 points under the hardest segmentation noise; in the table it is 1.2.
+* The table of NCE and NNCE alone prints 90.02 in bold beside 90.09, and 81.12 beside 82.16.
+* The caption of the CIFAR-10 table mentions dependent noise of 0.4 only; the table also has 0.2.
+* On CIFAR-100, the text has ANL ahead of the others by less than 2 points at 0.4 symmetric noise and by more than 5
+  at 0.8; in the table it is at best 2.1 and 3.8.
+* What the tables call ALF is twice called AFL in the text.
 """
 
 
@@ -107,26 +122,35 @@ def reproduce_page() -> str:
         name: gather(load(name), files=[RESULTS / f"{name}.jsonl"]) for name in names() if name in records
     }
     lines = [
-        INTRODUCTION,
-        "## Tables and figures",
+        INTRODUCTION.format(summary="\n".join(summary(shown, gathered))),
+        "## Tables and figures of the paper",
         "",
         *_overview(shown, gathered, records),
         "",
-        "Vertical flipping (L and A − L against p) is drawn in every report on a negative loss; it needs no runs.",
-        "Segmentation examples (image, true mask, noisy mask, prediction) are drawn in every report on masks, of",
-        "runs whose folders are there.",
+        *wrapped(
+            "The figure of vertical flipping (L and A − L against p) needs no runs: every report on a negative "
+            "loss draws it. Segmentation examples (image, true mask, noisy mask, prediction) are drawn in every "
+            "report on masks, for runs whose folders are present."
+        ),
         "",
         "## Beyond the paper",
         "",
         *_overview(beyond, gathered, records),
         "",
     ]
-    if gathered:
-        lines += ["## Cell by cell", ""]
-    for _, name in (*shown, *beyond):
-        if name in gathered:
-            elsewhere = [run for stem, runs in records.items() if stem != name for run in runs]
-            lines += _grid_section(gathered[name], elsewhere)
+    tables = {name: table_of(gathered[name]) for _, name in (*shown, *beyond) if name in gathered}
+    compared = {name: table for name, table in tables.items() if table.has_published}
+    if compared:
+        lines += ["## Our results against the paper's", "", *wrapped(NAMES), ""]
+    for name, table in compared.items():
+        elsewhere = [run for stem, runs in records.items() if stem != name for run in runs]
+        lines += _comparison(gathered[name], table, elsewhere)
+    if tables:
+        lines += ["## Every cell", ""]
+    for name, table in tables.items():
+        lines += [] if name in compared else _heading(gathered[name], table)
+        lines += [f"### {name}, cell by cell", ""] if name in compared else []
+        lines += _cells(table)
     others = {stem: results for stem, results in records.items() if stem not in gathered}
     if others:
         lines += ["## Other records", ""]
@@ -139,12 +163,12 @@ def _overview(
     entries: Iterable[tuple[str, str]], gathered: dict[str, Gathered], records: dict[str, list[Result]]
 ) -> list[str]:
     lines = [
-        "| what | command | runs | machine | time | published and ours |",
+        "| what | command | runs | machine | time for all runs | our results |",
         "|---|---|---|---|---|---|",
     ]
     for title, name in entries:
         if name not in names():
-            lines.append(f"| {markdown_text(title)} | – | – | – | – | not there yet |")
+            lines.append(f"| {markdown_text(title)} | – | – | – | – | not available yet |")
             continue
         grid = load(name)
         runs = len(grid.methods) * len(grid.noises) * len(grid.seeds)
@@ -157,20 +181,20 @@ def _overview(
 
 
 Kind = tuple[str | None, bool]
-"""What decides a run's pace on given data: its precision, and whether it computes a Jacobian."""
+"""What decides how fast a run is on given data: its precision, and whether it computes a Jacobian."""
 
 
 def _expected(grid: Grid, found: Gathered | None, records: dict[str, list[Result]]) -> tuple[str, str]:
-    """Machine and time: measured where the grid was run, else by the pace of like runs, its own or other grids'."""
+    """Machine and time: measured if the grid was run, else estimated from similar runs, its own or other grids'."""
     if found and not found.missing:
         return _machines(found.results), duration(sum(result.seconds or 0.0 for result in found.results))
     timed: dict[Kind, list[Result]] = {}
     sources: dict[Kind, str] = {}
-    for stem in (grid.name, *names()):  # of grids only: other records may be of another engine
+    for stem in (grid.name, *names()):  # grids only: other records may be from another engine
         for kind, alike in _by_kind(records.get(stem, ()), grid.dataset).items():
             if sources.get(kind) != "its runs so far" and len(alike) > len(timed.get(kind, ())):
                 timed[kind] = alike
-                sources[kind] = "its runs so far" if stem == grid.name else f"the pace of `{stem}.jsonl`"
+                sources[kind] = "its runs so far" if stem == grid.name else f"`{stem}.jsonl`"
     seconds, used, untimed = 0.0, dict[Kind, None](), 0
     for cell in grid.cells():
         kind = cell.config.precision, bool(cell.config.jacobian)
@@ -183,12 +207,13 @@ def _expected(grid: Grid, found: Gathered | None, records: dict[str, list[Result
     if not used:
         return "–", "not measured yet"
     machines = _machines(result for kind in used for result in timed[kind])
-    text = f"about {duration(seconds)}, by {' and '.join(dict.fromkeys(sources[kind] for kind in used))}"
-    return machines, f"{text}, and {untimed} runs of a kind that is not timed yet" if untimed else text
+    pace = " and ".join(dict.fromkeys(sources[kind] for kind in used))
+    text = f"about {duration(seconds)}, at the pace of {pace}"
+    return machines, f"{text}; {untimed} more runs are of a kind not timed yet" if untimed else text
 
 
 def _by_kind(results: Iterable[Result], dataset: str) -> dict[Kind, list[Result]]:
-    """Timed runs on the same data; those without a config, which the first engine left, tell nothing of today's."""
+    """Timed runs on the same data; those without a config are from the first engine and say nothing of today's."""
     found: dict[Kind, list[Result]] = {}
     for result in results:
         if result.dataset == dataset and result.seconds and result.config:
@@ -206,7 +231,7 @@ def _machines(results: Iterable[Result]) -> str:
 
 
 def _hardware(result: Result) -> str:
-    """What it ran on: a GPU's name, or a processor's where that is on record."""
+    """What it ran on: the GPU's name, or the processor's if it is on record."""
     environment = result.environment
     known = str(environment.get("hardware", "not on record"))
     return str(environment.get("processor") or known) if environment.get("device") == "cpu" else known
@@ -222,35 +247,50 @@ def _outcome(found: Gathered | None) -> str:
     return f"{text}; {within} of {judged} cells within the published spread" if judged else text
 
 
-def _grid_section(found: Gathered, elsewhere: list[Result]) -> list[str]:
-    table = table_of(found)
+def _heading(found: Gathered, table: ResultTable) -> list[str]:
+    """Title, report, and what a reader must know about a grid's runs."""
     name = found.grid.name
-    lines = [f"({name})=", f"### {markdown_text(found.grid.title)}", ""]
-    lines += [
-        f"`noiseproof report {name} --from results/{name}.jsonl` makes the report, with figures and every run; "
-        f'on the site it is <a href="reports/{name}.html">here</a>.',
+    lines = [
+        f"({name})=",
+        f"### {markdown_text(found.grid.title)}",
+        "",
+        f"The full report, with figures and every run: `noiseproof report {name} --from results/{name}.jsonl`,",
+        f'or <a href="reports/{name}.html">on this site</a>.',
         "",
     ]
-    remarks = [REMARKS.get(name), _realised(found.results)]
-    lines += [line for remark in remarks if remark for line in (remark, "")]
-    if table.has_published:
-        lines += [PUBLISHED_RULE, ""]
-    for sentence in table.agreement_in_words:
-        lines += [sentence, ""]
-    lines += [*table.notes, ""] if table.notes else []
-    if table.has_published:
-        lines += [*_at_a_glance(table), "", *outside_section(table, elsewhere)]
-        lines += [*_lost_by_method(table), "#### Every cell", ""]
-    lines += [
-        "| noise | method | published | ours (seeds) | difference | verdict | seconds a run | command |",
-        "|---|---|---|---|---|---|---|---|",
+    paragraphs = [REMARKS.get(name), _realised(found.results), " ".join(table.notes)]
+    return lines + [line for text in paragraphs if text for line in (*wrapped(text), "")]
+
+
+def _comparison(found: Gathered, table: ResultTable, elsewhere: list[Result]) -> list[str]:
+    """How a grid's results compare with the paper's: at a glance, overall, and where they do not agree."""
+    return [
+        *_heading(found, table),
+        "Our mean and, in brackets, its difference from the paper's; ✗ marks cells outside the published spread.",
+        "",
+        *_at_a_glance(table),
+        "",
+        *(line for sentence in table.agreement_in_words for line in (*wrapped(sentence), "")),
+        *outside_section(table, elsewhere),
+        *_lost_by_method(table),
     ]
-    lines += [_row(table, method, noise) for noise in table.noises for method in table.methods]
-    return [*lines, ""]
+
+
+def _cells(table: ResultTable) -> list[str]:
+    """Every cell with its command; the paper's numbers only if there are any."""
+    columns = ["noise", "method", "ours (seeds)", "seconds per run", "command"]
+    if table.has_published:
+        columns[2:3] = ["published", "ours (seeds)", "difference", "verdict"]
+    return [
+        f"| {' | '.join(columns)} |",
+        "|---" * len(columns) + "|",
+        *(_row(table, method, noise) for noise in table.noises for method in table.methods),
+        "",
+    ]
 
 
 def _realised(results: Iterable[Result]) -> str | None:
-    """Rates of symmetric noise that are not what its name says; None where all are."""
+    """Rates of symmetric noise that differ from what its name says; None if none does."""
     rates = {
         result.noise: f"{result.noise} {100 * result.realised_rate:.1f}%"
         for result in results
@@ -262,13 +302,13 @@ def _realised(results: Iterable[Result]) -> str | None:
     if not rates:
         return None
     return (
-        f"Labels that are really wrong: {', '.join(rates.values())}. Noise drawn as published rounds down for "
-        "every pair of classes, which tells where pictures are few."
+        f"Labels that are actually wrong: {', '.join(rates.values())}. The published way of drawing noise rounds "
+        "down for every pair of classes, which shows when there are few images."
     )
 
 
 def _lost_by_method(table: ResultTable) -> list[str]:
-    """How many runs of each method lost a class; nothing where none did."""
+    """How many runs of each method lost a class; nothing if none did."""
     runs = {
         method: [run for noise in table.noises for run in table.cells[method, noise].results]
         for method in table.methods
@@ -279,7 +319,7 @@ def _lost_by_method(table: ResultTable) -> list[str]:
     return [
         "#### Runs that lost a class, by method",
         "",
-        "| method | runs | lost a class | noises |",
+        "| method | runs | lost a class | under |",
         "|---|---|---|---|",
         *(
             f"| {markdown_text(method)} | {len(found)} | {losing[method] or 'none'} | "
@@ -292,7 +332,7 @@ def _lost_by_method(table: ResultTable) -> list[str]:
 
 
 def _at_a_glance(table: ResultTable) -> list[str]:
-    """Our means and how far they are from the paper's, as the paper shows them."""
+    """Our means and how far they are from the paper's, laid out as in the paper."""
     lines = [
         f"| method | {' | '.join(map(markdown_text, table.noises))} |",
         "|---" * (1 + len(table.noises)) + "|",
@@ -318,13 +358,17 @@ def _row(table: ResultTable, method: str, noise: str) -> str:
     seconds = [result.seconds for result in cell.results if result.seconds is not None]
     seeds = ",".join(str(result.seed) for result in cell.results)
     words = shlex.join(["noiseproof", "bench", table.name, "--methods", method, "--noise", noise])
+    ours = str(cell.ours) if cell.ours else "not run yet"
+    compared = [
+        spread(cell.published) if cell.published else "–",
+        ours,
+        "–" if cell.difference is None else f"{cell.difference:+.2f}",
+        cell.verdict or "–",
+    ]
     cells = [
         markdown_text(noise),
         markdown_text(method),
-        spread(cell.published) if cell.published else "–",
-        str(cell.ours) if cell.ours else "not run yet",
-        "–" if cell.difference is None else f"{cell.difference:+.2f}",
-        cell.verdict or "–",
+        *(compared if table.has_published else [ours]),
         f"{mean(seconds):.0f}" if seconds else "–",
         f"`{words}{f' --seeds {seeds}' if seeds else ''}`",
     ]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What README.md says of our runs: of how many seeds they are."""
+"""What README.md and docs/reproduce.md say of our runs: how many seeds they have."""
 
 import importlib
 import sys
@@ -24,8 +24,8 @@ DOCS = Path(__file__).parents[2] / "docs"
 )
 def test_a_reader_is_told_how_many_seeds_a_cell_has(counts, expected, monkeypatch):
     monkeypatch.syspath_prepend(str(DOCS))
-    assert "readme" not in sys.modules or Path(sys.modules["readme"].__file__).parent == DOCS
-    readme = importlib.import_module("readme")
+    assert "summary" not in sys.modules or Path(sys.modules["summary"].__file__).parent == DOCS
+    summary = importlib.import_module("summary")
     summaries = [None, *(Summary(61.0, None, count) for count in counts)]
     table = SimpleNamespace(cells={i: SimpleNamespace(ours=ours) for i, ours in enumerate(summaries)})
-    assert readme._seeds(table) == expected
+    assert summary.seeds_in_words(table) == expected

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What docs/reproduce.md expects of grids that are not run: time by like runs, and on which machine."""
+"""What docs/reproduce.md expects of grids that are not run: time, from similar runs, and machine."""
 
 import importlib
 import sys
@@ -50,23 +50,20 @@ def test_each_precision_has_its_own_pace(reproduce):
     runs = [run("bf16", 12.0), run("float32", 60.0, epochs=60)]
     machine, time = expected(reproduce, "cifar10-precision", cifar10_table=runs)
     assert machine == "NVIDIA H200"
-    assert time == "about 39 min 36 s, by the pace of `cifar10-table.jsonl`"
+    assert time == "about 39 min 36 s, at the pace of `cifar10-table.jsonl`"
 
 
 def test_runs_of_a_kind_that_was_never_timed_are_counted_apart(reproduce):
     _, time = expected(reproduce, "cifar10-precision", cifar10_table=[run("bf16", 12.0)])
     assert time.startswith("about 3 min 36 s, ")
-    assert time.endswith(", and 18 runs of a kind that is not timed yet")
+    assert time.endswith("; 18 more runs are of a kind not timed yet")
 
 
 def test_a_jacobian_is_another_kind(reproduce):
     plain = expected(reproduce, "regularisers-anl", cifar10_table=[run("bf16", 12.0)])[1]
     both = [run("bf16", 12.0), run("bf16", 24.0, jacobian=1e-5)]
-    assert "of a kind that is not timed yet" in plain
-    assert (
-        "of a kind that is not timed yet"
-        not in expected(reproduce, "regularisers-anl", cifar10_table=both)[1]
-    )
+    assert "of a kind not timed yet" in plain
+    assert "of a kind not timed yet" not in expected(reproduce, "regularisers-anl", cifar10_table=both)[1]
 
 
 def test_the_grids_own_runs_count_before_others(reproduce):
@@ -74,7 +71,7 @@ def test_the_grids_own_runs_count_before_others(reproduce):
     _, time = expected(
         reproduce, "overfitting-curves", overfitting_curves=[run("bf16", 12.0)], cifar10_table=others
     )
-    assert time == "about 1 min 00 s, by its runs so far"
+    assert time == "about 1 min 00 s, at the pace of its runs so far"
 
 
 def test_runs_without_a_config_are_of_another_engine(reproduce):
@@ -103,4 +100,4 @@ def test_a_rate_that_is_not_its_names_is_told(reproduce):
     ]
     assert reproduce._realised(as_named) is None
     told = reproduce._realised([*as_named, noisy("sym-0.6", 0.563282)])
-    assert told.startswith("Labels that are really wrong: sym-0.6 56.3%. ")
+    assert told.startswith("Labels that are actually wrong: sym-0.6 56.3%. ")

@@ -77,7 +77,7 @@ def test_without_published_deviations_nothing_is_said_of_standard_errors():
     found = agreement_of([(Summary(70.1, None, 1), Summary(70.0, None, 3))] * 10, 0)
     assert found.spread is None
     assert found.spread_by_chance is None
-    assert str(found).endswith("at most; 0 are outside the published spread.")
+    assert str(found).endswith("by at most 0.10; 0 are outside the published spread.")
 
 
 def test_a_few_cells_are_not_summed_up():

@@ -62,7 +62,7 @@ def test_a_table_tells_how_many_runs_lost_classes(runs):
     (one,) = notes(predicting(first, 0.0))
     assert one.startswith("1 of 6 runs lost a class: its mean predicted probability is less than a tenth")
     (several,) = notes(predicting(first, 0.0), predicting(second, 0.0, 0.0, 0.0))
-    assert several.startswith("2 of 6 runs lost a class, or up to 3: ")
+    assert several.startswith("2 of 6 runs lost a class (up to 3 in one run): ")
     unknown = replace(second, predicted_marginals=None)
     (known,) = notes(predicting(first, 0.0), unknown)
     assert known.startswith("1 of 5 runs whose predictions are on record lost a class: ")

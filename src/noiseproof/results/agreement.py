@@ -56,16 +56,16 @@ class Agreement:
 
     def __str__(self) -> str:
         text = (
-            f"Over {self.cells} cells ours differ from the paper's by {self.difference:+.2f} ± "
-            f"{self.standard_error:.2f} points (mean and its standard error), half of them by {self.distance:.2f} "
-            "at most"
+            f"Over {self.cells} cells, our results differ from the paper's by {self.difference:+.2f} ± "
+            f"{self.standard_error:.2f} points (mean and its standard error), half of them by at most "
+            f"{self.distance:.2f}"
         )
         if self.spread is None:
             return f"{text}; {self.outside} are outside the published spread."
         return (
-            f"{text}. In standard errors by the published deviations, half differ by {self.spread:.2f} at most, "
-            f"where chance alone makes it {self.spread_by_chance:.2f}; {self.outside} are outside the published "
-            f"spread, where {self.by_chance:.1f} would be by chance were those deviations exact."
+            f"{text}. In units of the standard error that the published deviations give, half differ by at most "
+            f"{self.spread:.2f}; chance alone would give {self.spread_by_chance:.2f}. {self.outside} are outside "
+            f"the published spread; by chance it would be {self.by_chance:.1f}, if those deviations were exact."
         )
 
 
@@ -79,10 +79,10 @@ def agreement_of(pairs: Iterable[tuple[Summary, Summary]], outside: int) -> Agre
     Example:
         >>> paper = Summary(61.0, 0.5, 3)
         >>> print(agreement_of([(Summary(60.9 + 0.02 * i, None, 1), paper) for i in range(10)], 0))
-        Over 10 cells ours differ from the paper's by -0.01 ± 0.02 points (mean and its standard error), half of
-        them by 0.05 at most. In standard errors by the published deviations, half differ by 0.09 at most, where
-        chance alone makes it 0.82; 0 are outside the published spread, where 1.5 would be by chance were those
-        deviations exact.
+        Over 10 cells, our results differ from the paper's by -0.01 ± 0.02 points (mean and its standard error),
+        half of them by at most 0.05. In units of the standard error that the published deviations give, half
+        differ by at most 0.09; chance alone would give 0.82. 0 are outside the published spread; by chance it
+        would be 1.5, if those deviations were exact.
     """
     pairs = list(pairs)
     if len(pairs) < FEWEST_CELLS:

@@ -61,9 +61,9 @@ def note_on_lost_classes(results: Iterable[Result]) -> str | None:
     if not found:
         return None
     most = max(len(lost) for lost in found)
-    up_to = f", or up to {most}" if most > 1 else ""
+    up_to = f" (up to {most} in one run)" if most > 1 else ""
     on_record = " whose predictions are on record" if len(known) < len(results) else ""
     return (
         f"{len(found)} of {len(known)} runs{on_record} lost a class{up_to}: its mean predicted probability is less "
-        "than a tenth of its share of the labels. Each costs up to its share of the test set."
+        "than a tenth of its share of the labels. Each lost class costs up to its share of the test set."
     )

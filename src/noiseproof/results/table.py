@@ -27,13 +27,14 @@ if TYPE_CHECKING:
 Verdict = Literal["within", "outside"]
 
 PUBLISHED_RULE = (
-    "Within the published spread: |ours − paper| ≤ max(2·√(s₁²/n₁ + s₂²/n₂), 0.5) points; with one seed s₁ is the "
-    "published deviation, and where neither has one it is 0.5 alone."
+    "Within the published spread: |ours − paper| ≤ max(2·√(s₁²/n₁ + s₂²/n₂), 0.5) points, with deviation s₁ over our "
+    "n₁ seeds and s₂ over the paper's n₂. With one seed, s₁ is the published deviation; where neither has one, the "
+    "bound is 0.5 alone."
 )
 BOLD_RULE = (
-    "Bold: the highest mean of a column, and every mean whose difference from it the 95% interval of the paired "
-    "differences over shared seeds (bootstrap, or Student's where wider) does not support. Only methods with three "
-    "seeds or more can be bold; none is where one with fewer stands higher."
+    "Bold: the highest mean in a column, and every mean that it is not shown to beat, because the 95% interval of "
+    "the paired differences over shared seeds (bootstrap, or Student's where wider) leaves the sign open. Only "
+    "methods with three seeds or more can be bold, and nothing is bold where a method with fewer has a higher mean."
 )
 FEWEST_SEEDS_IN_BOLD = 3
 """Two seeds hardly support anything: by the rule nearly every method would be bold."""
@@ -148,7 +149,7 @@ class ResultTable:
             return (str(whole),)
         count, text = whole.cells - kept.cells, str(kept)
         left_out = f"the {count} cells" if count > 1 else "the cell"
-        apart = f"Without {left_out} in which a run of ours lost a class: {text[0].lower()}{text[1:]}"
+        apart = f"Without {left_out} in which one of our runs lost a class: {text[0].lower()}{text[1:]}"
         return str(whole), apart
 
     @property
@@ -203,7 +204,7 @@ class ResultTable:
         if any(cell.is_bold for cell in self.cells.values()):
             rules.append(BOLD_RULE)
         elif not self.is_empty:
-            rules.append("Nothing is bold: that takes three seeds or more of at least two methods.")
+            rules.append("Nothing is bold: that takes at least two methods with three seeds or more.")
         return (*rules, *self.notes)
 
 
@@ -252,23 +253,22 @@ def notes_on(gathered: "Gathered") -> tuple[str, ...]:
     """What is missing or out of the ordinary about a grid's recorded runs."""
     notes = []
     if settings := _other_settings(gathered.grid):
-        notes.append(f"Settings in place of the grid's own: {settings}.")
+        notes.append(f"Settings that replace the grid's own: {settings}.")
     if gathered.missing:
         recorded = gathered.expected - gathered.missing
         notes.append(f"{recorded} of {gathered.expected} runs of the grid are recorded.")
     if gathered.failures:
-        notes.append(f"{len(gathered.failures)} runs broke off.")
+        notes.append(f"{len(gathered.failures)} runs failed.")
     if gathered.other_config:
         notes.append(
-            f"{gathered.other_config} runs were recorded with a config that is not the grid's now (another version "
-            "or other settings); each run's own is shown with it."
+            f"{gathered.other_config} runs were recorded with a config that differs from the grid's current one "
+            "(another version or other settings); each run is shown with its own."
         )
     if (lost := note_on_lost_classes(gathered.results)) is not None:
         notes.append(lost)
     if gathered.left_out:
         notes.append(
-            f"{gathered.left_out} records are not shown: other data, or a second one of the same method, noise and "
-            "seed."
+            f"{gathered.left_out} records are not shown: they are of other data, or repeat a method, noise and seed."
         )
     return tuple(notes)
 
