@@ -2,7 +2,8 @@
 """Train the evidence slice by slice, the most important first, and keep it in results/.
 
     python tools/evidence.py --list            what is recorded, and the command of every slice
-    python tools/evidence.py --budget 9m       as far as nine minutes go; the same command goes on
+    python tools/evidence.py --budget 9m       what can be finished in nine minutes; the same command goes on
+    python tools/evidence.py --stop-after 9m   train for nine minutes and save what is unfinished: for long runs
     python tools/evidence.py --only isic       slices whose name begins so
 
 A slice is one ``noiseproof bench``. What stands in a results file is not trained again, so that on a new machine
@@ -102,26 +103,40 @@ def recorded(results: Path, piece: Slice, grids: Sequence[str] | None = None) ->
     return {line.config_hash for line in lines} & piece.hashes()
 
 
-def command(piece: Slice, results: Path, folder: Path, seconds: float | None) -> list[str]:
+@dataclass(frozen=True)
+class Limits:
+    """How long to train, and how many runs at a time."""
+
+    seconds: float | None = None
+    option: str = "--budget"
+    """How ``noiseproof bench`` is told of the time."""
+    pack: int | None = None
+
+    def options(self, seconds: float | None) -> list[str]:
+        """How ``noiseproof bench`` is told of them, with so much time left."""
+        words = [] if self.pack is None else ["--pack", str(self.pack)]
+        return words if seconds is None else [*words, self.option, f"{int(seconds)}s"]
+
+
+def command(piece: Slice, results: Path, folder: Path) -> list[str]:
     """Of a slice."""
     words = ["bench", piece.grid, *piece.options(), "--records", str(results_file(results, piece.grid))]
     for file in (results_file(results, grid) for grid in piece.others):
         if file.exists():
             words += ["--from", str(file)]
-    words += ["--folder", str(folder)]
-    return words if seconds is None else [*words, "--budget", f"{int(seconds)}s"]
+    return [*words, "--folder", str(folder)]
 
 
 def tell(pieces: Sequence[Slice], results: Path, folder: Path) -> None:
     """Print what is recorded of each slice, and how to train it."""
     for piece in pieces:
-        words = shlex.join(["noiseproof", *command(piece, results, folder, None)])
+        words = shlex.join(["noiseproof", *command(piece, results, folder)])
         print(f"{piece.name:17} {len(recorded(results, piece)):>3} of {len(piece.hashes()):>3}  {words}")
 
 
-def train(pieces: Sequence[Slice], results: Path, folder: Path, budget: float | None) -> int:
+def train(pieces: Sequence[Slice], results: Path, folder: Path, limits: Limits) -> int:
     """Train slices in turn until all are whole or the time is used up."""
-    deadline = None if budget is None else time.monotonic() + budget
+    deadline = None if limits.seconds is None else time.monotonic() + limits.seconds
     for piece in pieces:
         if piece.hashes() <= recorded(results, piece, [piece.grid]):
             finish(piece, results)
@@ -137,7 +152,7 @@ def train(pieces: Sequence[Slice], results: Path, folder: Path, budget: float | 
         if left is not None and left < LEAST_SECONDS:
             print(f"Stopped before {piece.name}: {in_words(max(0.0, left))} left.")
             return 0
-        words = command(piece, results, folder, left)
+        words = [*command(piece, results, folder), *limits.options(left)]
         print(
             f"{piece.name}: runs to train: {len(missing)}\n$ {shlex.join(['noiseproof', *words])}", flush=True
         )
@@ -160,7 +175,20 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--list", action="store_true", help="train nothing")
     parser.add_argument("--only", default="", metavar="NAMES", help="beginnings of slices' names, by commas")
-    parser.add_argument("--budget", type=parse_duration, metavar="TIME", help="such as 90s, 20m, 1h30m")
+    time_limit = parser.add_mutually_exclusive_group()
+    time_limit.add_argument(
+        "--budget",
+        type=parse_duration,
+        metavar="TIME",
+        help="train what can be finished in this time: 90s, 20m, 1h30m",
+    )
+    time_limit.add_argument(
+        "--stop-after",
+        type=parse_duration,
+        metavar="TIME",
+        help="train for this time; unfinished runs are saved",
+    )
+    parser.add_argument("--pack", type=int, metavar="N", help="most runs that train together")
     parser.add_argument("--results", type=Path, default=Path("results"))
     parser.add_argument("--folder", type=Path, default=Path("runs"))
     said = parser.parse_args()
@@ -170,7 +198,10 @@ def main() -> int:
     if said.list:
         tell(pieces, said.results, said.folder)
         return 0
-    return train(pieces, said.results, said.folder, said.budget)
+    limits = Limits(said.budget, pack=said.pack)
+    if said.stop_after is not None:
+        limits = Limits(said.stop_after, "--stop-after", said.pack)
+    return train(pieces, said.results, said.folder, limits)
 
 
 if __name__ == "__main__":

@@ -143,6 +143,8 @@ def test_parts_share_a_grid_out(bench):
         ),
         (["digits-table", "--seeds", "5-3"], "--seeds: expected a range that goes up"),
         (["digits-table", "--budget", "20"], "budget: expected a time such as 90s, 20m"),
+        (["digits-table", "--stop-after", "soon"], "stop-after: expected a time such as 90s, 20m"),
+        (["digits-table", "--budget", "1m", "--stop-after", "1m"], "expected one of them, got both"),
         (["digits-table", "--set", "epoch=3"], "unknown name 'epoch'; did you mean 'epochs'?"),
         (["digits-table", "--set", "epochs"], "--set: expected KEY=VALUE such as epochs=30"),
         (["digits-table", "--set", "loss=ce"], "loss is not a setting"),

@@ -64,21 +64,24 @@ def test_slices_are_trained_in_turn_and_once(evidence, tmp_path, monkeypatch, ca
     monkeypatch.setenv("NOISEPROOF_DATA", str(tmp_path / "data"))
     monkeypatch.setattr(evidence, "subprocess", SimpleNamespace(run=start_warm))
 
-    assert evidence.train([first, elsewhere], results, folder, None) == 0
+    assert evidence.train([first, elsewhere], results, folder, evidence.Limits()) == 0
     told = capfd.readouterr().out
     assert "first: runs to train: 1" in told
     assert "elsewhere: passed over" in told
     assert {(line.loss, line.seed) for line in read_records(results / "mine.jsonl")} == {("mae", 2)}
     before = (results / "mine.jsonl").read_text()
 
-    assert evidence.train([first, rest], results, folder, evidence.LEAST_SECONDS - 1) == 0
+    short = evidence.Limits(evidence.LEAST_SECONDS - 1)
+    assert evidence.train([first, rest], results, folder, short) == 0
     told = capfd.readouterr().out
     assert "Stopped before rest" in told
     assert "$" not in told, "nothing was started"
 
     shutil.rmtree(folder)  # another machine
-    assert evidence.train([first, rest], results, folder, None) == 0
+    limits = evidence.Limits(600.5, "--stop-after", pack=2)
+    assert evidence.train([first, rest], results, folder, limits) == 0
     told = capfd.readouterr().out
+    assert "--pack 2 --stop-after 600s" in told
     assert "rest: runs to train: 3" in told
     assert "first:" not in told
     lines = (results / "mine.jsonl").read_text()

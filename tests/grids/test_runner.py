@@ -175,6 +175,28 @@ def test_a_pack_that_takes_longer_than_thought_is_stopped_at_the_deadline(small,
     assert 0 < epochs[0] < epochs[1] < 5000
 
 
+def test_whole_packs_are_begun_and_go_on_where_a_time_to_stop_is_given(small, tmp_path):
+    """Unlike with a budget: nothing has to end in time, so that packs are as large as they can be."""
+    cells, notes = small(["ce"], ["clean"], [1, 2], epochs=300).cells(), Notes()
+    stops = 0
+    for _ in range(20):
+        outcome = run_cells(cells, folder=tmp_path, processes=2, stop_after=6.0, display=notes)
+        if outcome.stopped is None:
+            break
+        assert (outcome.stopped, statuses(outcome)[0] in ("begun", "finished")) == ("budget", True)
+        stops += 1
+    assert statuses(outcome) == ["finished"] * 2
+    assert notes.packs[0][0] == 2
+    for cell, state in zip(cells, outcome.states, strict=True):
+        (alone,) = train_pack([cell.config], folder=tmp_path / "alone", quiet=True)
+        assert alone.result == state.record.result, f"stopped {stops} times"
+
+
+def test_a_budget_and_a_time_to_stop_exclude_each_other(small, tmp_path):
+    with pytest.raises(ValueError, match="budget and stop_after: expected one of them"):
+        run_cells(small().cells(), folder=tmp_path, budget=60.0, stop_after=60.0)
+
+
 def test_another_grids_results_file_tells_the_pace_of_the_first_pack(small, tmp_path):
     run_cells(small(["ce"], ["clean"], [3], epochs=4).cells(), folder=tmp_path / "before", processes=1)
     with Store(tmp_path / "before") as store:

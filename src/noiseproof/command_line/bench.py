@@ -45,6 +45,8 @@ EPILOG = """
 
   noiseproof bench cifar10-parts --records results/cifar10-parts.jsonl --from results/cifar10-table.jsonl
 
+  noiseproof bench cifar100-table --stop-after 3h50m   in a job of four hours, again and again
+
   noiseproof bench my-grid.toml --ray auto
 """
 
@@ -63,6 +65,13 @@ def bench(
         str | None,
         typer.Option(
             metavar="TIME", help="Stop in time: 90s, 20m, 1h30m. One seed of every cell comes first."
+        ),
+    ] = None,
+    stop_after: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Stop and save after this time, even in the middle of runs; the same command continues them.",
         ),
     ] = None,
     dry_run: Annotated[
@@ -111,7 +120,7 @@ def bench(
     try:
         chosen, cells = _chosen(grid, methods, noise, seeds, precision, device, set_ or [], part)
         options = _Options(
-            folder, pack, processes, budget, retry_failed, ray, records, from_files or [], quiet
+            folder, pack, processes, budget, stop_after, retry_failed, ray, records, from_files or [], quiet
         )
         if dry_run:
             _tell_plan(chosen, cells, options)
@@ -134,6 +143,7 @@ class _Options:
         pack: int | None,
         processes: int | None,
         budget: str | None,
+        stop_after: str | None,
         retry_failed: bool,
         ray: str | None,
         records: Path | None,
@@ -145,7 +155,13 @@ class _Options:
 
         self.folder, self.folder_was_said = folder or default_folder(), folder is not None
         self.pack, self.processes, self.retry_failed = pack, processes, retry_failed
+        if budget is not None and stop_after is not None:
+            raise ValueError(
+                "--budget and --stop-after: expected one of them, got both. --budget starts only what will be "
+                "finished in time; --stop-after trains until the time is up and saves what is unfinished."
+            )
         self.budget = None if budget is None else parse_duration(budget)
+        self.stop_after = None if stop_after is None else parse_duration(stop_after, "stop-after")
         self.ray, self.records, self.from_files, self.quiet = ray, records, from_files, quiet
         require_results_files(
             from_files, "leave --from out, or say --records, which writes the file where there is none"
@@ -270,7 +286,6 @@ def _run(cells: "Sequence[Cell]", recorded: "Recorded", options: _Options, displ
     common: dict[str, Any] = {
         "folder": options.folder,
         "largest_pack": options.pack,
-        "budget": options.budget,
         "retry_failed": options.retry_failed,
         "display": display,
         "finished": recorded.add,
@@ -278,7 +293,10 @@ def _run(cells: "Sequence[Cell]", recorded: "Recorded", options: _Options, displ
     if options.ray is not None:
         from noiseproof.grids.ray_cluster import run_cells_on_ray
 
-        return run_cells_on_ray(cells, address=options.ray, **common)
+        # On a cluster a budget stops what is running, too.
+        limit = options.budget if options.stop_after is None else options.stop_after
+        return run_cells_on_ray(cells, address=options.ray, budget=limit, **common)
+    common |= {"budget": options.budget, "stop_after": options.stop_after}
     return run_cells(cells, processes=options.processes, timed=recorded.lines, **common)
 
 

@@ -112,18 +112,18 @@ def pace_of(runs: Sequence[tuple[float, int]]) -> Pace:
     return Pace(sum(seconds for seconds, _ in runs) / epochs, len(runs))
 
 
-def parse_duration(text: str) -> float:
-    """Read a duration in seconds.
+def parse_duration(text: str, option: str = "budget") -> float:
+    """Read a duration in seconds; an error names the option that it is for.
 
     >>> parse_duration("20m"), parse_duration("1h30m"), parse_duration("0.5h")
     (1200.0, 5400.0, 1800.0)
     """
     parts = re.findall(r"(\d+(?:\.\d+)?)([smhd])", text.strip().lower())
     if not parts or "".join(number + unit for number, unit in parts) != text.strip().lower():
-        raise ValueError(f"budget: expected a time such as 90s, 20m, 1h30m or 2d, got {text!r}")
+        raise ValueError(f"{option}: expected a time such as 90s, 20m, 1h30m or 2d, got {text!r}")
     seconds = float(sum(float(number) * _UNITS[unit] for number, unit in parts))
     if seconds <= 0:
-        raise ValueError(f"budget: expected more than no time, got {text!r}")
+        raise ValueError(f"{option}: expected more than no time, got {text!r}")
     return seconds
 
 

@@ -62,6 +62,7 @@ def run_cells(
     largest_pack: int | None = None,
     processes: int | None = None,
     budget: float | None = None,
+    stop_after: float | None = None,
     retry_failed: bool = False,
     display: Display | None = None,
     finished: Finished | None = None,
@@ -77,13 +78,24 @@ def run_cells(
         budget: seconds. A pack that would not end in time by the pace of like runs is not started, unless all of
             the budget is too short for a single run. One that takes longer is stopped at the deadline, saved, and
             goes on the next time.
+        stop_after: seconds, in place of a budget. Packs are as large as without it, whether or not they end in
+            time; the one that is training then is stopped, saved, and goes on the next time.
         retry_failed: also train cells that failed before; from their last good checkpoint where there is one.
         display: what is shown meanwhile.
         finished: called after each pack with the runs that it finished.
         timed: runs of results files, newest first, that tell how long runs take where the folder does not.
     """
     return _Runner(
-        cells, Path(folder), largest_pack, processes, budget, retry_failed, display, finished, timed
+        cells,
+        Path(folder),
+        largest_pack,
+        processes,
+        budget,
+        stop_after,
+        retry_failed,
+        display,
+        finished,
+        timed,
     ).run()
 
 
@@ -95,13 +107,17 @@ class _Runner:
         largest_pack: int | None,
         processes: int | None,
         budget: float | None,
+        stop_after: float | None,
         retry_failed: bool,
         display: Display | None,
         finished: Finished | None,
         timed: Sequence[Result],
     ) -> None:
+        if budget is not None and stop_after is not None:
+            raise ValueError("budget and stop_after: expected one of them, got both")
         self.cells, self.folder, self.retry_failed, self.timed = cells, folder, retry_failed, timed
-        self.budget, self.deadline = budget, None if budget is None else time.monotonic() + budget
+        self.budget, allowed = budget, stop_after if budget is None else budget
+        self.deadline = None if allowed is None else time.monotonic() + allowed
         self.display, self.finished = display or Silence(), finished
         self.watch = Watch(folder, self.display)
         self.packs = 0  # that this call has started
@@ -164,6 +180,8 @@ class _Runner:
             seconds = clock.seconds(pack)
             if left is None:
                 return True
+            if self.budget is None:  # what does not end in time is saved, but must have time to begin
+                return left > clock.starting
             if seconds is None:  # nobody knows: as few as will tell
                 return left > 0 and len(pack) <= max(1, self.processes)
             return seconds <= left
