@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Time and memory of the fused losses on a GPU, forward and backward, against their peers.
 
-Peers are torch's cross-entropy, eager and compiled, our own formulas without the kernels, eager and compiled, and
-ANL-CE as published code writes it: softmax, clamp, one-hot and sums, each an operation of its own. Every loss is
-first compared with a float64 evaluation of a part of the batch.
+The peers are torch's cross-entropy, eager and compiled; our own formulas without the kernels, eager and compiled;
+and ANL-CE as published code writes it, with softmax, clamp, one-hot and sums as separate operations. Every loss is
+first compared with a float64 evaluation of part of the batch.
 
-"ms" is the time on the GPU, from a CUDA graph, so that the host's work does not hide it; "eager ms" is the same
-call made by Python, one after another. The floor is one read of the logits and one write of their gradient at the
-bandwidth of a copy.
+"ms" is the time on the GPU, measured with a CUDA graph so that the host's work does not hide it; "eager ms" is the
+same call made from Python, one after another. The floor is the time to read the logits and write their gradient
+once, at the bandwidth of a copy.
 
     python benchmarks/fused_losses.py --out docs/performance/losses.json
     python benchmarks/fused_losses.py --shapes 65536x1000:float32 --losses anl-ce
-    python benchmarks/fused_losses.py --tiles          the kernel alone, in every way worth choosing from
+    python benchmarks/fused_losses.py --tiles          the kernel alone, in every form worth considering
 """
 
 import argparse
@@ -39,7 +39,7 @@ A = -math.log(1e-7)
 
 
 def published_anl_ce(logits: Tensor, target: Tensor, alpha: float = 5.0, beta: float = 5.0) -> Tensor:
-    """ANL-CE as published code has it: two losses, each with a softmax and a one-hot label of its own."""
+    """ANL-CE as published code has it: two losses, each with its own softmax and one-hot labels."""
     classes = logits.shape[1]
     log_p = F.log_softmax(logits.float(), dim=1)
     one_hot = torch.movedim(F.one_hot(target, classes), -1, 1).to(log_p)
@@ -58,7 +58,7 @@ def step(loss: Loss, logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def inplace_step(loss: InplaceGradient, logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-    """Overwrite the logits; after the first repetition they are gradients, which take as long to read."""
+    """Overwrite the logits; after the first repetition they are gradients, which take just as long to read."""
     value = loss(logits.view(logits.shape), target)  # a view is no leaf, and no copy either
     (gradient,) = torch.autograd.grad(value, logits)
     return value.detach(), gradient
@@ -71,7 +71,7 @@ def make_batch(shape: tuple[int, ...], dtype: torch.dtype) -> tuple[Tensor, Tens
 
 
 def error_against_float64(loss: Loss, name: str, logits: Tensor, target: Tensor, roundings: int = 1) -> float:
-    """Relative error of the gradient on the first rows; fail if it, or that of the value, is no rounding error."""
+    """Relative error of the gradient on the first rows; fail if it, or the value's, is more than rounding."""
     rows = max(2, min(len(logits), 2_000_000 // logits[0].numel()))
     part, labels = logits.detach()[:rows].clone().requires_grad_(), target[:rows]
     value, gradient = step(loss, part, labels)
@@ -202,7 +202,7 @@ TILES = {
 
 
 def measure_tiles(loss: str, bandwidth: float, budget: float) -> list[harness.Measurement]:
-    """The kernel alone, for each way in which a program may hold the classes; the first is the reference."""
+    """The kernel alone, for each way a program can hold the classes; the first is the reference."""
     found = []
     for shape_name, tiles in TILES.items():
         table = Table(shape_name, bandwidth, budget)
@@ -230,19 +230,22 @@ def measure_tiles(loss: str, bandwidth: float, budget: float) -> list[harness.Me
 
 
 TEXT = """\
-Forward and backward of each loss, as training does it. "ms" is time on the GPU, replayed from a CUDA graph;
-"eager ms" is the same call made by Python. The cache is flushed before every repetition. The floor is one read of
-the logits and one write of their gradient at the bandwidth of a copy on the same machine. Extra memory is the most
-that was taken beyond the logits, so 1 is a gradient and nothing else. The gradient error is against float64, on the
-first rows."""
+Forward and backward pass of each loss, as in training. Rows are our fused kernels, except those of torch's
+cross-entropy and those marked "not fused" or "as published". "ms" is time on the GPU, replayed from a CUDA graph;
+"eager ms" is the same call made from Python. The cache is flushed before every repetition. The floor is the time to
+read the logits and write their gradient once, at the bandwidth of a copy on the same machine. Extra memory is the
+peak beyond the logits, so 1 means a gradient and nothing else. The gradient error is measured against float64, on
+the first rows."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--shapes", default=",".join(SHAPES), help="such as 65536x1000:float32, by commas")
+    parser.add_argument(
+        "--shapes", default=",".join(SHAPES), help="such as 65536x1000:float32, comma-separated"
+    )
     parser.add_argument("--small-shapes", default=",".join(SMALL_SHAPES), help="ANL-CE and its peers only")
-    parser.add_argument("--losses", default=",".join(LOSSES), help="losses, separated by commas")
-    parser.add_argument("--budget", type=float, default=0.05, help="seconds for each measurement")
+    parser.add_argument("--losses", default=",".join(LOSSES), help="losses, comma-separated")
+    parser.add_argument("--budget", type=float, default=0.05, help="seconds per measurement")
     parser.add_argument("--no-peers", action="store_true", help="our own losses only")
     parser.add_argument("--tiles", action="store_true", help="time the kernel alone, and nothing else")
     parser.add_argument("--out", type=Path, help="write the record here, as JSON")

@@ -2,7 +2,7 @@
 """What the benchmarks share: time, memory, floor, peers, machine, versions; records as JSON, tables as Markdown.
 
 A benchmark compares outputs before it times them, and writes one JSON file of records. The Markdown is made from
-these files alone, so that a page never says what was not measured:
+these files alone, so a page never states anything that was not measured:
 
     python benchmarks/harness.py docs/performance/losses.json --out docs/performance-losses.md
 """
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 FLUSHED_BYTES = 256 << 20
-"""Written between two repetitions on a GPU, so that none finds its inputs in the cache: five times an H200's L2."""
+"""Written between repetitions on a GPU, so that none finds its inputs in the cache: five times an H200's L2."""
 
 
 @dataclass(frozen=True)
@@ -197,8 +197,8 @@ def extra_memory(run: Callable[[], object]) -> int:
 
 def to_markdown(record: Record) -> str:
     """One page: what was measured where, and a table for every group."""
-    facts = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in record.machine.items())
-    lines = [f"# {record.title}", "", record.text, "", f"Measured {record.taken}: {facts}."]
+    facts = ", ".join(f"{name.replace('_', ' ')}: {value}" for name, value in record.machine.items())
+    lines = [f"# {record.title}", "", record.text, "", f"Measured on {record.taken} ({facts})."]
     for group in dict.fromkeys(each.group for each in record.measurements):
         lines += ["", f"## {group}", "", *_table([m for m in record.measurements if m.group == group])]
     return "\n".join(lines) + "\n"
@@ -243,7 +243,7 @@ def _line(cells: Iterable[str]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("records", nargs="+", type=Path, help="JSON files that a benchmark wrote")
-    parser.add_argument("--out", type=Path, help="write the Markdown here; else it is printed")
+    parser.add_argument("--out", type=Path, help="write the Markdown here instead of printing it")
     arguments = parser.parse_args()
     text = "\n".join(to_markdown(Record.load(path)) for path in arguments.records)
     if arguments.out:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Make docs/performance.md from the records beside it: what was measured, and what each idea brought."""
+"""Make docs/performance.md from the records beside it: what was measured, and what each idea gained."""
 
 import json
 from pathlib import Path
@@ -12,73 +12,72 @@ INTRODUCTION = """\
 
 <!-- Generated from docs/performance/training.jsonl by docs/generate.py. -->
 
-How packs work is in [training](training.md). Everything here was measured on one {device} with torch {torch},
-through the whole engine (tests, records and checkpoints included), on random images of the data set's size and
-shape:
+[Training](training.md) explains how runs are packed. Everything here was measured on one {device} with torch
+{torch}, through the whole engine (evaluation, records and checkpoints included), on random images of the data
+set's size and shape:
 
 ```
 python benchmarks/training.py --recipe cifar10 --packs 1,8
 python benchmarks/training.py --recipe cifar100 --packs 1,4
 ```
 
-Seconds are a run's share of an epoch of its pack: for eight runs side by side, an eighth of what the epoch
-took.
+Seconds are per run: with eight runs side by side, an eighth of what an epoch of the pack took.
 
 """
 
 AFTER = """\
 ## What was learned on the way
 
-* Of a step launched kernel by kernel (3.3 to 4.7 s an epoch) nearly all was the host. Captured, the kernels are
-  what counts, and with `torch.compile` nearly half of their time went into sums over channels-last maps of 64
-  channels: batch norm's statistics (68 µs a layer), its gradient (115 µs) and the gradient of biases that batch
-  norm takes away again (88 µs). The fused batch norm takes about 50 µs for all of its passes on the largest
-  maps, forward and backward.
-* cuDNN's convolutions of 200 channels (8x8 maps, batch 128, forward and backward) take 87 µs, of 208 71 µs, of
-  256 58 µs: 196 channels are computed as 256, the added ones staying zero.
-* Larger blocks, more warps and more programs in the batch norm's kernels were slower; letting cuDNN try all of
-  its kernels brought between nothing and 13% for single convolutions.
-* Batch norm's passes over large maps run at 3.7 to 4.6 TB/s in a pack, near what the memory gives. Cutting them
-  into 66 to 264 long-lived programs, so that they leave processors to the convolutions of other runs, brought
-  between -5% and +1% for a pack of eight and up to 2.5% for four ResNets, which is what repeating a measurement
-  brings; unrolled loops brought single kernels 6% at the most. Neither is used.
-* Runs of a pack beyond eight bring nothing more: the GPU is full. Eight runs on four
-  streams took 0.201 s, on eight 0.202 s; on another machine of the kind 0.213 and 0.206 s.
-* Checkpoints held up large networks. A U-Net for 128 px with Adam leaves 200 MB an epoch: packed, hashed and
-  written by the thread that launches steps, they made an epoch of 0.32 s one of 1.05 s. Written on a thread of
-  their own, which passes over a checkpoint when the disk is slower than the epochs, they leave one of 0.46 s; four
-  ResNet-34 side by side (170 MB an epoch each) went from 1.58 s to 1.23 s. Since then a pack copies its state to
-  the host every ten seconds at most, not after every epoch: six to eight U-Nets side by side take 0.245 s an epoch
-  each (seven of eight with T-Loss: 0.294 s; eleven: 0.276 s), one alone 0.33 s, checkpoints included
-  (`results/isic-table.jsonl`). The lines above are older.
-* Sixteen runs of the 8-layer CNN side by side took 0.203 to 0.217 s an epoch each, in three packs of 120 epochs,
-  with all that starting them takes (`results/cifar10-table.jsonl`), at 660 W of 700. The GPU was idle for 4 to 6%
-  of that, once an epoch, while the host launched the next epoch's augmentation. Since that is spread over the epoch
-  before, on a stream of its own, three such packs took 0.197 s, the GPU 99 to 100% busy and at 690 W of 700. Better
-  launching has hardly anything left to bring.
-* In float32 an epoch of the 8-layer CNN takes 1.46 to 1.65 s (`results/cifar10-precision.jsonl`), 1.3 s of it
-  convolutions at 26 to 42 TFLOP/s; channels first they would be 5 to 14% faster, at 200 channels instead of 196
-  they are up to 17% slower.
-* The ideas that were tried last (long-lived programs, unrolled loops, streams) each brought a pack less than 3%.
+* When a step was launched kernel by kernel (3.3 to 4.7 s per epoch), nearly all of the time was the host's. Once
+  the step is captured, the kernels are what counts. With `torch.compile`, nearly half of their time went into
+  sums over channels-last maps of 64 channels: batch norm's statistics (68 µs per layer), its gradient (115 µs)
+  and the gradient of biases that batch norm cancels anyway (88 µs). The fused batch norm needs about 50 µs for
+  all of its passes over the largest maps, forward and backward.
+* cuDNN's convolutions (8x8 maps, batch 128, forward and backward) take 87 µs with 200 channels, 71 µs with 208
+  and 58 µs with 256. So 196 channels are computed as 256, and the added ones stay zero.
+* Larger blocks, more warps and more programs made the batch norm kernels slower. Letting cuDNN try all of its
+  kernels gained between nothing and 13% for single convolutions.
+* Batch norm's passes over large maps run at 3.7 to 4.6 TB/s in a pack, near the memory's limit. Cutting them into
+  66 to 264 long-lived programs, to leave processors to the convolutions of other runs, gained between -5% and +1%
+  for a pack of eight and up to 2.5% for four ResNets, no more than repeated measurements differ by. Unrolled
+  loops gained at most 6% for single kernels. Neither is used.
+* More than eight runs in a pack gain nothing: the GPU is full. Eight runs took 0.201 s on four streams and 0.202
+  s on eight; on another machine of the same kind, 0.213 and 0.206 s.
+* Checkpoints held up large networks. A U-Net for 128 px with Adam writes 200 MB per epoch. When the thread that
+  launches steps also packed, hashed and wrote them, an epoch of 0.32 s took 1.05 s. Written by a separate thread,
+  which skips a checkpoint when the disk is slower than the epochs, they leave 0.46 s; four ResNet-34 side by side
+  (170 MB per epoch each) went from 1.58 s to 1.23 s. Since then a pack copies its state to the host at most every
+  ten seconds instead of after every epoch: six to eight U-Nets side by side take 0.245 s per epoch each (seven of
+  eight with T-Loss: 0.294 s; eleven: 0.276 s) and one alone 0.33 s, checkpoints included
+  (`results/isic-table.jsonl`). The tables above are older.
+* Sixteen runs of the 8-layer CNN side by side took 0.203 to 0.217 s per epoch each, in three packs of 120 epochs,
+  start-up included (`results/cifar10-table.jsonl`), at 660 W of 700. The GPU was idle for 4 to 6% of that time,
+  once per epoch, while the host launched the next epoch's augmentation. Since that work is spread over the
+  preceding epoch, on its own stream, three such packs have taken 0.197 s, with the GPU 99 to 100% busy and at 690
+  W of 700. Better launching can hardly gain anything more.
+* In float32, an epoch of the 8-layer CNN takes 1.46 to 1.65 s (`results/cifar10-precision.jsonl`), of which 1.3 s
+  are convolutions at 26 to 42 TFLOP/s. With channels first they would be 5 to 14% faster; with 200 channels
+  instead of 196 they are up to 17% slower.
+* The ideas tried last (long-lived programs, unrolled loops, streams) each gained less than 3% for a pack.
 
 ## What is missing
 
-* The goals of 0.125 s in a pack and 1.0 s for ResNet-34 are not reached.
-* Every line was measured once; what was measured twice differed by 2 to 6%.
-* Of the 613 GPU tests eleven failed when they were first run whole. One was a fault: where a graph is kept for a
+* The goals of 0.125 s in a pack and 1.0 s for ResNet-34 have not been reached.
+* Every row was measured once; measurements that were repeated differed by 2 to 6%.
+* Of the 613 GPU tests, eleven failed when the whole set was first run. One was a bug: where a graph is kept for a
   second backward pass, a half-precision gradient was multiplied by a scale that had been rounded to its own
-  precision. The others asked for more than float32 gives or counted what the allocator rounds up. All have passed
-  since, of the code of their day. Of newer code all 24 of training, segmentation and too little memory were
-  run, and the first 50 of the fused losses; of the newest, with batches filled on a stream of their own, four of
-  training. All passed.
+  precision. The others demanded more than float32 can give, or counted what the allocator rounds up. All have
+  passed since, with the code of that time. With newer code, all 24 tests of training, segmentation and too little
+  memory were run, and the first 50 of the fused losses; with the newest, which fills batches on a separate
+  stream, four of training. All passed.
 """
 
 PRECISION = """\
 ## What bf16 costs
 
-Test accuracy on CIFAR-10 after 120 epochs, seeds 1, 2 and 3, the same noise and the same batches in both
-(`noiseproof bench cifar10-precision`, [all runs](reproduce.md)). Even: the means differ by no more than two
-standard errors of their difference, or half a point, as everywhere in our reports.
+Test accuracy on CIFAR-10 after 120 epochs, with seeds 1, 2 and 3 and the same noise and batches in both
+precisions (`noiseproof bench cifar10-precision`, [all runs](reproduce.md)). "Even" means that the means differ by
+no more than two standard errors of their difference, or half a point, as everywhere in our reports.
 
 | method | noise | float32 | bf16 | difference | allowed | |
 |---|---|--:|--:|--:|--:|---|
@@ -86,7 +85,7 @@ standard errors of their difference, or half a point, as everywhere in our repor
 
 
 def precision_table() -> str:
-    """Both precisions of each cell, and whether their means agree; nothing where no such runs are recorded."""
+    """Both precisions of each cell, and whether their means agree; nothing if no such runs are recorded."""
     path = HERE.parent / "results" / "cifar10-precision.jsonl"
     if not path.is_file():
         return ""
