@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Make docs/command-line.md from the commands themselves: what each does, takes and is used like."""
+"""Make docs/command-line.md from the commands themselves: what each does, its arguments, and examples."""
 
 import inspect
 import re
@@ -15,7 +15,8 @@ INTRODUCTION = """\
 <!-- Generated from the commands by docs/generate.py. Edit src/noiseproof/command_line instead. -->
 
 `python -m noiseproof` is the same as `noiseproof`; `-h` or `--help` after any command prints its part of this page.
-Exit status: 0, all went well; 1 or 2, an error that is printed; 130, stopped by Ctrl-C with everything saved.
+Exit status: 0 if all went well, 1 or 2 after an error, which is printed, and 130 if stopped by Ctrl-C, with
+everything saved.
 
 """
 
@@ -34,7 +35,7 @@ def command_line_page() -> str:
 
 
 def _commands(command: Any, name: str) -> Any:
-    """All commands below one, each after the group it belongs to; a group that does nothing itself is left out."""
+    """All commands below one, each after its group; a group that does nothing by itself is left out."""
     for word, each in command.commands.items():
         if each.hidden:
             continue
@@ -80,7 +81,7 @@ def _names(option: Any) -> str:
 
 def _default(option: Any) -> str:
     if option.required:
-        return " Needed."
+        return " Required."
     if option.default is None or option.default is False or option.default == []:
         return ""
     return f" Default: `{option.opts[0] if option.is_flag else option.default}`."
@@ -102,7 +103,7 @@ def _first_sentence(command: Any) -> str:
 
 
 def _text(text: str) -> str:
-    """Rich's markup as Markdown's."""
+    """Rich's markup as Markdown."""
     return re.sub(r"\[/?bold\]", "**", text)
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write the generated pages: losses from the catalogue, commands from themselves, the others from recorded results.
+"""Write the generated pages: losses from the catalogue, commands from their help, the rest from recorded results.
 
 python docs/generate.py            write
-python docs/generate.py --check    only say whether the pages are up to date
+python docs/generate.py --check    only report whether the pages are up to date
 """
 
 import argparse
@@ -24,16 +24,17 @@ INTRODUCTION = """\
 
 <!-- Generated from the catalogue by docs/generate.py. Edit src/noiseproof/losses/records.py instead. -->
 
-Every loss is a function with the signature of `torch.nn.functional.cross_entropy` and a Module used like
-`torch.nn.CrossEntropyLoss`, both in `noiseproof.losses`. `create("NAME")` makes the Module by name,
-`create("NAME", recipe="cifar100")` with the hyper-parameters published for that data set.
+Every loss comes as a function with the signature of `torch.nn.functional.cross_entropy` and as a Module used like
+`torch.nn.CrossEntropyLoss`, both in `noiseproof.losses`. `create("NAME")` makes the Module by name, and
+`create("NAME", recipe="cifar100")` makes it with the hyperparameters published for that data set.
 
-Notation: p = softmax(logits), y the given label, q its one-hot, K classes, natural logarithms. A loss is symmetric
-if its sum over all labels is the same for every prediction; [why that matters](theory.md).
+Notation: p = softmax(logits), y is the given label, q its one-hot vector, K the number of classes; logarithms are
+natural. A loss is symmetric if its sum over all labels is the same for every prediction
+([why that matters](theory.md)).
 
-Targets are class indices, or probabilities of the logits' shape; with probabilities every loss is its expectation
+Targets are class indices, or probabilities of the logits' shape. With probabilities, every loss is its expectation
 over the label, Σ_k t_k L(k). Half-precision logits are evaluated in float32 and give a float32 loss. A batch in
-which every label is ignored costs 0 (torch's cross-entropy gives NaN).
+which every label is ignored has loss 0 (torch's cross-entropy gives NaN).
 
 """
 
@@ -86,9 +87,11 @@ PAGES = {
 
 
 def main() -> None:
-    """Write every page that changed, or say which would."""
+    """Write every page that changed, or report which would."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="write nothing; fail if a page is out of date")
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing, and fail if a page is out of date"
+    )
     arguments = parser.parse_args()
     stale = []
     for name, page in PAGES.items():
