@@ -290,6 +290,10 @@ def test_runs_that_differ_in_settings_alone_are_told_apart_and_found(folder):
     assert "no run with loss ce, beta 5" in run("--loss", "ce", "--set", "beta=5").stdout
     assert [each["id"] for each in json.loads(run("--set", "seed=2", "--json").stdout)] == ["digits-5.0-2"]
     assert "other" in run("--set", "model_options={hidden=[3]}").stdout
+    assert [
+        each["id"] for each in json.loads(run("--set", "p_min=1e-7", "--set", "beta=1", "--json").stdout)
+    ] == ["digits-1.0-1"], "what is not recorded is the loss's default"
+    assert "no run with p_min 0.5" in run("--set", "p_min=0.5").stdout
     wrong = run("--set", "beta")
     assert (wrong.exit_code, "expected KEY=VALUE" in wrong.stderr) == (2, True)
     row = dict.fromkeys(("run", "settings", "epochs", "status"), "x" * 10)

@@ -152,7 +152,43 @@ def test_a_dry_run_knows_what_was_trained_and_what_is_planned(run, photos):
     assert resumed.startswith(f"{only_run().id}: trained before")
     assert "recipe" not in resumed
     planned = run(photos, "--epochs", "3", "--dry-run").stdout
-    assert "Not as the recipe has it: epochs." in planned
+    assert "Not as the plan has it: epochs." in planned
+
+
+def test_a_dry_run_shows_a_config_that_is_none_without_what_was_said(run):
+    """Pictures with masks of several sizes need one; a plan without it has nothing to be shown beside."""
+    for side in (16, 20):
+        for part in ("images", "masks"):
+            Path("set", part).mkdir(parents=True, exist_ok=True)
+            Image.new("L", (side, side), 255).save(Path("set", part, f"{side}.png"))
+    shown = run("folder:set", "--image-size", "16", "--dry-run", "--quiet")
+    assert shown.exit_code == 0, shown.stderr
+    assert "image_size           16\n" in shown.stdout
+
+
+def test_a_number_of_the_loss_is_set_though_a_field_has_its_name(run):
+    from noiseproof.losses import LossRecord, RobustLoss, catalogue, cross_entropy, register
+
+    class Remembering(RobustLoss):
+        def __init__(self, momentum=0.5, **options):
+            super().__init__(lambda log_p: -momentum * log_p, **options)
+
+    name = "remembering"
+    register(LossRecord(name, "?", "?", "?", False, "mine", Remembering, cross_entropy))
+    try:
+        shown = run("digits", "--loss", name, "--set", "momentum=0.25", "--dry-run")
+    finally:
+        del catalogue._RECORDS[name]
+    fields = dict(line.split(maxsplit=1) for line in shown.stdout.splitlines() if line.startswith("  "))
+    assert (fields["momentum"], fields["loss_parameters"].split()[0]) == ("0.9", "momentum=0.25"), (
+        shown.output
+    )
+
+
+def test_a_field_may_be_left_to_the_recipe_or_written_as_it_is_shown(run):
+    shown = run("digits", "--set", "momentum=auto", "--set", "nesterov=True", "--dry-run")
+    assert "nesterov             True    (recipe: False)" in shown.stdout, shown.stderr
+    assert "Not as the recipe has it: nesterov." in shown.stdout
 
 
 def test_set_says_fields_that_have_no_option(run):
@@ -250,6 +286,8 @@ BAD = [
     (("digits", "--set", "ignore_index=2.5"), "ignore_index: expected an integer, got 2.5"),
     (("digits", "--set", "alpha=x"), "got 'alpha=x'"),
     (("digits", "--set", "alfa=1"), "did you mean 'alpha'"),
+    (("digits", "--set", "loss=ce"), "--set loss: say it as --loss"),
+    (("digits", "--set", "noise=sym-0.4"), "--set noise: say it as --noise"),
     (("digits", "--set", "alpha=-1"), "alpha: expected a number >= 0"),
     (("digits", "--set", "alpha=nan"), "alpha: expected a finite number"),
     (("digits", "--epochs", "0"), "epochs: expected an integer >= 1"),

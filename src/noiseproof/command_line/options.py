@@ -134,14 +134,16 @@ def read_part(text: str) -> tuple[int, int]:
 
 
 def read_setting(text: str) -> tuple[str, Any]:
-    """A field and its value, written as in TOML; a value that is not TOML is a text.
+    """A field and its value, written as in TOML, or True or False; a value that is neither is a text.
 
-    >>> read_setting("epochs=30"), read_setting("model=cnn8")
-    (('epochs', 30), ('model', 'cnn8'))
+    >>> read_setting("epochs=30"), read_setting("model=cnn8"), read_setting("nesterov=False")
+    (('epochs', 30), ('model', 'cnn8'), ('nesterov', False))
     """
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
         raise ValueError(f"--set: expected KEY=VALUE such as epochs=30, got {text!r}")
+    if value.strip() in ("True", "False"):  # as we print them
+        return key.strip(), value.strip() == "True"
     try:
         return key.strip(), tomllib.loads(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:

@@ -10,6 +10,7 @@ from typer.core import TyperGroup
 
 from noiseproof.command_line.failures import plain_errors
 from noiseproof.command_line.options import Json, RunsFolder, read_setting
+from noiseproof.command_line.run_settings import has_settings, hashable, told_apart
 from noiseproof.command_line.terminal import as_json, open_console, percent, printable
 from noiseproof.durations import duration
 
@@ -96,7 +97,7 @@ def runs(
     given: dict[str, Any] = {name: value for name, value in filters.items() if value is not None}
     with plain_errors():
         if set_:
-            given["settings"] = {key: _hashable(value) for key, value in map(read_setting, set_)}
+            given["settings"] = {key: hashable(value) for key, value in map(read_setting, set_)}
         if context.invoked_subcommand is not None:
             if given or limit is not None:
                 raise ValueError("filters choose among the runs of the list; leave them out to show one run")
@@ -257,51 +258,7 @@ def _selected(store: "Store", filters: dict[str, Any], limit: int | None) -> "li
         records = store.runs(status=status, **others)
     else:
         return store.runs(status=status, limit=limit, **others)
-    return [each for each in records if settings.items() <= _settings(each).items()][:limit]
-
-
-NOT_SETTINGS = (
-    "dataset",
-    "noise",
-    "loss",
-    "seed",
-    "device",
-    "workers",
-    "compile",
-    "evaluate_every",
-    "inputs",
-)
-"""Fields of a config that columns of their own show, or that do not decide a result."""
-
-
-def _settings(record: "RunRecord") -> dict[str, Any]:
-    """All that a config says, the numbers of its loss among the rest."""
-    of_loss = record.config.get("loss_parameters")
-    found = {**record.config, **(of_loss if isinstance(of_loss, dict) else {})}
-    return {key: _hashable(value) for key, value in found.items() if key != "loss_parameters"}
-
-
-def _hashable(value: Any) -> Any:
-    return value if isinstance(value, int | float | str | None) else str(value)
-
-
-def _told_apart(records: "list[RunRecord]") -> list[str]:
-    """Of each run, the settings in which listed runs with its data and loss differ."""
-    groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
-    settings = [_settings(record) for record in records]
-    alike = [tuple(str(each.get(key)) for key in ("dataset", "loss")) for each in settings]
-    for group, each in zip(alike, settings, strict=True):
-        groups.setdefault(group, []).append(each)
-    texts = []
-    for group, each in zip(alike, settings, strict=True):
-        names = dict.fromkeys(name for other in groups[group] for name in other)
-        varied = [
-            name
-            for name in names
-            if name not in (*NOT_SETTINGS, "epochs") and len({other.get(name) for other in groups[group]}) > 1
-        ]
-        texts.append(", ".join(f"{name}={each[name]}" for name in varied if each.get(name) is not None))
-    return [printable(text) for text in texts]
+    return [each for each in records if has_settings(each, settings)][:limit]
 
 
 def state(record: "RunRecord", folder: Path) -> str:
@@ -342,7 +299,7 @@ def _print_table(records: "list[RunRecord]", folder: Path) -> None:
     from rich.text import Text
 
     rows = [_cells(record, folder) for record in records]
-    apart = _told_apart(records)
+    apart = told_apart(records)
     if any(apart):
         rows = [_with_settings(row, text) for row, text in zip(rows, apart, strict=True)]
     console = open_console()

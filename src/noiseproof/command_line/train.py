@@ -3,6 +3,8 @@
 
 import math
 import shlex
+from collections.abc import Collection
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -173,6 +175,7 @@ def _run(
 ) -> None:
     from noiseproof import training
     from noiseproof.datasets import DataError
+    from noiseproof.planning.own_data import is_planned
     from noiseproof.plugins import command_name
     from noiseproof.training import ranks
     from noiseproof.training.store import Store, default_folder
@@ -190,7 +193,8 @@ def _run(
         with Store(folder) as store:
             is_known = bool(store.find(config.hash))
         if dry_run:
-            _show_config(config, None if resume else _as_it_stands(config, recipe), is_known)
+            source = "plan" if is_planned(config.dataset, recipe) else "recipe"
+            _show_config(config, None if resume else _as_it_stands(config, recipe), source, is_known)
             return
         record = training.train(config, folder=folder, quiet=quiet, sinks=sinks)
     except training.Interrupted as stopped:
@@ -272,39 +276,65 @@ def _new_config(
 
     fields: dict[str, Any] = {}
     of_loss: dict[str, Any] = {}
+    its_own = _numbers_of(said.get("loss"))
     for text in parameters:
         name = text.partition("=")[0].strip()
-        if _is_field(name):
-            if name in said:
-                raise ValueError(
-                    f"--set {name}: said twice, it has an option of its own; leave one of the two out"
-                )
-            fields.update([read_setting(text)])
-        elif not text.endswith("=auto"):  # that is: by recipe or plan
+        if name in OPTIONS_OF_WORDS and name not in its_own:
+            raise ValueError(f"--set {name}: say it as {OPTIONS_OF_WORDS[name]}")
+        if text.endswith("=auto"):  # that is: by recipe or plan
+            continue
+        if name in its_own or not _is_field(name):
             of_loss.update([_parameter(text)])
+            continue
+        if name in said:
+            raise ValueError(
+                f"--set {name}: said twice, it has an option of its own; leave one of the two out"
+            )
+        fields.update([read_setting(text)])
     return config_of(dataset, recipe, {**said, **fields, "loss_parameters": of_loss}, show)
 
 
+OPTIONS_OF_WORDS = {"dataset": "DATASET, the first word", "noise": "--noise", "loss": "--loss"}
+"""How fields are said that decide what the others mean."""
+
+
 def _is_field(name: str) -> bool:
-    """Whether a config has such a field that ``--set`` may say; no loss has a number of that name."""
+    """Whether a config has such a field that ``--set`` may say."""
     import dataclasses
 
     from noiseproof.training import Config
 
-    of_words = ("dataset", "noise", "loss", "loss_parameters", "inputs")
-    return name in {each.name for each in dataclasses.fields(Config)}.difference(of_words)
+    not_said = (*OPTIONS_OF_WORDS, "loss_parameters", "inputs")
+    return name in {each.name for each in dataclasses.fields(Config)}.difference(not_said)
 
 
-def _as_it_stands(config: "Config", recipe: str | None) -> "Config":
-    """The config of the same loss, noise and seed with nothing else said: recipe and published numbers, or plan."""
+def _numbers_of(loss: str | None) -> Collection[str]:
+    """Hyper-parameters of a named loss; one of the user's own may call them as a config calls its fields."""
+    from noiseproof.losses import record
+
+    if loss is None:
+        return ()
+    with suppress(ValueError):  # an unknown name is told where the config is made
+        return record(loss).defaults.keys()
+    return ()
+
+
+def _as_it_stands(config: "Config", recipe: str | None) -> "Config | None":
+    """The config of the same loss, noise and seed with nothing else said; None where that cannot be trained.
+
+    Recipe and published numbers, or plan. It takes what was said to train on some data, such as one size of masks.
+    """
+    from noiseproof.datasets import DataError
     from noiseproof.planning.own_data import config_of
 
     said = {"loss": config.loss, "noise": config.noise, "seed": config.seed, "noise_seed": config.noise_seed}
-    return config_of(config.dataset, recipe, said)
+    with suppress(ValueError, TypeError, DataError):
+        return config_of(config.dataset, recipe, said)
+    return None
 
 
-def _show_config(config: "Config", usual: "Config | None", is_known: bool) -> None:
-    """Print a config, and beside each field that is not the recipe's what that has."""
+def _show_config(config: "Config", usual: "Config | None", source: str, is_known: bool) -> None:
+    """Print a config, and beside each field that is not as its source, a recipe or plan, has it what that has."""
     from noiseproof.command_line.run_page import readable
     from noiseproof.losses import record
 
@@ -317,12 +347,14 @@ def _show_config(config: "Config", usual: "Config | None", is_known: bool) -> No
         aside = ""
         if others is not None and others.get(name) != value:
             changed.append(name)
-            aside = f"    (recipe: {readable(others.get(name))})"
+            aside = f"    ({source}: {readable(others.get(name))})"
         if name == "loss_parameters":
             value = record(config.loss).defaults | value
         typer.echo(f"  {name:{width}}  {readable(value)}{aside}")
     if usual is not None:
-        said = f"Not as the recipe has it: {', '.join(changed)}" if changed else "All as the recipe has it"
+        said = (
+            f"Not as the {source} has it: {', '.join(changed)}" if changed else f"All as the {source} has it"
+        )
         typer.echo(f"\n{said}.{f' Without that: {usual.run_id}.' if usual.hash != config.hash else ''}")
 
 
