@@ -56,6 +56,8 @@ def test_numbers_that_are_named_are_searched_and_no_others():
     assert (jacobian.low, jacobian.start, jacobian.log, jacobian.of_loss) == (0.0, 0.0, False, False)
     (clipped,) = named_space(config, ["learning_rate=0.1:5"])
     assert (clipped.start, clipped.log) == (0.1, True)
+    (momentum,) = named_space(config, ["momentum"])
+    assert (momentum.low, momentum.high, momentum.start, momentum.log) == (0.0, 0.99, 0.9, False)
     changed = with_numbers(config, (q, jacobian), {"q": 1.0, "jacobian": 0.05})
     assert (changed.loss_parameters["q"], changed.jacobian) == (1.0, 0.05)
     assert left_alone(config, space_of(config)) == ("a", "q")
@@ -75,6 +77,9 @@ def test_numbers_that_are_named_are_searched_and_no_others():
         ("gce", ["q=0.5:nan"], "expected two numbers"),
         ("gce", ["l1"], "search: l1 is 0 now, which has no range of its own; say l1=LOW:HIGH"),
         ("tce", ["t"], "search: t is a whole number"),
+        ("gce", ["learning_rate=-1:1"], "from -1 to 1 (learning_rate: expected a number > 0, got -1.0); say"),
+        ("gce", ["q=0:1"], "search: q cannot be searched from 0 to 1 (q: expected a number > 0, got 0.0)"),
+        ("aul", ["a"], "search: a cannot be searched from 0.63 to 63 (a: expected a number > 1, got 0.63)"),
     ],
 )
 def test_what_cannot_be_searched_is_told(loss, wanted, message):

@@ -23,6 +23,9 @@ OF_LOSSES: Mapping[tuple[str, str], tuple[float, float]] = {
 OF_CONFIGS = ("learning_rate", "l1", "weight_decay", "momentum", "jacobian", "clip_norm")
 """Fields of a config that can be searched when they are named."""
 
+MOMENTA = (0.0, 0.99)
+"""Ends of momentum, which has no tenfold: from one on no run converges."""
+
 GUARDS = ("p_min", "p_floor", "label_floor")
 """Numbers of losses that keep them finite, which nobody would search."""
 
@@ -105,7 +108,10 @@ def named_space(config: "Config", wanted: Sequence[str]) -> tuple[Range, ...]:
     Args:
         config: the start.
         wanted: ``NAME=LOW:HIGH``, or ``NAME`` for the range that :func:`space_of` gives it, or else a tenth to ten
-            times its value; of hyper-parameters of the loss and of :data:`OF_CONFIGS`.
+            times its value (momentum: :data:`MOMENTA`); of hyper-parameters of the loss and of :data:`OF_CONFIGS`.
+
+    Raises:
+        ValueError: a number is not known, or the config cannot have an end of its range.
 
     Example:
         >>> from noiseproof.training import resolve
@@ -130,13 +136,31 @@ def named_space(config: "Config", wanted: Sequence[str]) -> tuple[Range, ...]:
                 f"search: {name} is a whole number, which is not searched; compare its values in a grid, with "
                 "for_each"
             )
-        if not says_range:
+        if says_range:
+            found[name] = _between(*_ends(each, text), name, float(value), name in of_loss)
+        elif name == "momentum" and name not in of_loss:
+            found[name] = _between(*MOMENTA, name, float(value), of_loss=False)
+        else:
             found[name] = usual.get(name) or _tenfold(name, float(value), name in of_loss)
-            continue
-        low, high = _ends(each, text)
-        log = low > 0 and high > LARGEST_EVEN_RATIO * low
-        found[name] = Range(name, low, high, min(high, max(low, float(value))), log, name in of_loss)
+        _require_both_ends(config, found[name])
     return tuple(found.values())
+
+
+def _between(low: float, high: float, name: str, value: float, of_loss: bool) -> Range:
+    log = low > 0 and high > LARGEST_EVEN_RATIO * low
+    return Range(name, low, high, min(high, max(low, value)), log, of_loss)
+
+
+def _require_both_ends(config: "Config", searched: Range) -> None:
+    """Refuse a range that the config cannot have now: a trial would, after others had taken their time."""
+    for end in (searched.low, searched.high):
+        try:
+            with_numbers(config, (searched,), {searched.name: end})
+        except (ValueError, TypeError) as error:
+            raise ValueError(
+                f"search: {searched.name} cannot be searched from {searched.low:g} to {searched.high:g} ({error}); "
+                f"say {searched.name}=LOW:HIGH with other ends"
+            ) from error
 
 
 def _numbers_of_loss(config: "Config") -> dict[str, int | float]:
