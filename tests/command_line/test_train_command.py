@@ -59,7 +59,7 @@ def test_classes_that_are_hardly_predicted_are_named(run):
     with Store(Path("runs")) as store:
         (record,) = (store.get(each.id) for each in store.runs() if each.config["loss"] == "mae")
     shares = zip(record.epochs[-1]["predicted_marginals"], record.noise["label_marginals"], strict=True)
-    names = [str(k) for k, (predicted, named) in enumerate(shares) if predicted < 0.1 * named]
+    names = [f"class {k}" for k, (predicted, named) in enumerate(shares) if predicted < 0.1 * named]
     assert names
     assert f"though labels name them: {', '.join(names)}." in lost.output
     assert "such as anl-ce or gce or ce." in lost.output

@@ -127,7 +127,8 @@ def test_classes_that_runs_lost_are_named(tmp_path):
     html = page_of(tmp_path, replace(gathered, results=(losing, *others)))
     read = Reader(html)
     assert "These runs hardly ever predict some classes" in read.text
-    assert f"MAE sym-0.6 1 51.00 {EVIL}, 1" in read.text
+    assert f"MAE sym-0.6 1 51.00 {EVIL}, class 1" in read.text
+    assert "A lost class costs up to its share of the test set" in read.text
     assert "1 of 2 runs lost a class (up to 2 in one run)" in read.text
     assert EVIL not in html
     assert {link.removeprefix("#") for link in read.links} <= set(read.ids)

@@ -48,8 +48,14 @@ def test_what_is_not_on_record_is_not_lost(runs, change):
 
 
 def test_many_are_not_all_named():
-    assert named([str(k) for k in range(MOST_NAMED)]).endswith(f", {MOST_NAMED - 1}")
-    assert named([str(k) for k in range(MOST_NAMED + 3)]).endswith(f", {MOST_NAMED - 1} and 3 more")
+    assert named([f"c{k}" for k in range(MOST_NAMED)]).endswith(f", c{MOST_NAMED - 1}")
+    assert named([f"c{k}" for k in range(MOST_NAMED + 3)]).endswith(f", c{MOST_NAMED - 1} and 3 more")
+
+
+def test_names_that_are_not_those_of_all_classes_are_left_aside(runs):
+    facts = runs.results[0].noise_facts | {"class_names": ["cat", "dog"]}
+    losing = replace(predicting(runs.results[0], 0.2, 0.0), noise_facts=facts)
+    assert named(lost_classes(losing)) == "class 1"
 
 
 def test_a_table_tells_how_many_runs_lost_classes(runs):

@@ -35,7 +35,9 @@ def lost_classes(result: Result) -> tuple[str, ...]:
     predicted, labels = result.predicted_marginals, result.noise_facts.get("label_marginals")
     if not predicted or not labels or len(labels) != len(predicted):
         return ()
-    names = result.noise_facts.get("class_names") or range(len(predicted))
+    names = result.noise_facts.get("class_names") or ()
+    if len(names) != len(predicted):
+        names = range(len(predicted))
     return tuple(
         str(name)
         for name, share, named in zip(names, predicted, labels, strict=True)
@@ -44,13 +46,14 @@ def lost_classes(result: Result) -> tuple[str, ...]:
 
 
 def named(lost: Sequence[str]) -> str:
-    """Lost classes on one line: the first few where they are many.
+    """Lost classes on one line: the first few where they are many; a number would be taken for how many.
 
-    >>> named(["cat", "deer"])
-    'cat, deer'
+    >>> named(["cat", "deer"]), named(["5"])
+    ('cat, deer', 'class 5')
     """
+    shown = [f"class {name}" if name.isdecimal() else name for name in lost[:MOST_NAMED]]
     more = f" and {len(lost) - MOST_NAMED} more" if len(lost) > MOST_NAMED else ""
-    return ", ".join(lost[:MOST_NAMED]) + more
+    return ", ".join(shown) + more
 
 
 def note_on_lost_classes(results: Iterable[Result]) -> str | None:

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 Verdict = Literal["within", "outside"]
 
 PUBLISHED_RULE = (
-    "Within the published spread: |ours − paper| ≤ max(2·√(s₁²/n₁ + s₂²/n₂), 0.5) points, with deviation s₁ over our "
-    "n₁ seeds and s₂ over the paper's n₂. With one seed, s₁ is the published deviation; where neither has one, the "
+    "Within the published spread: |ours − paper| ≤ max(2·√(s₁²/n₁ + s₂²/n₂), 0.5) points, with deviation s₁ over "
+    "our n₁ seeds and s₂ over the paper's n₂. With one seed, s₁ is the published deviation; where neither has one, the "
     "bound is 0.5 alone."
 )
 BOLD_RULE = (
@@ -268,7 +268,8 @@ def notes_on(gathered: "Gathered") -> tuple[str, ...]:
         notes.append(lost)
     if gathered.left_out:
         notes.append(
-            f"{gathered.left_out} records are not shown: they are of other data, or repeat a method, noise and seed."
+            f"{gathered.left_out} records are not shown: they are of other data, or repeat a method, noise and "
+            "seed."
         )
     return tuple(notes)
 
