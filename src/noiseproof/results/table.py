@@ -28,8 +28,8 @@ Verdict = Literal["within", "outside"]
 
 PUBLISHED_RULE = (
     "Within the published spread: |ours − paper| ≤ max(2·√(s₁²/n₁ + s₂²/n₂), 0.5) points, with deviation s₁ over "
-    "our n₁ seeds and s₂ over the paper's n₂. With one seed, s₁ is the published deviation; where neither has one, the "
-    "bound is 0.5 alone."
+    "our n₁ seeds and s₂ over the paper's n₂. With one seed, s₁ is the published deviation; where neither has one, "
+    "the bound is 0.5 alone."
 )
 BOLD_RULE = (
     "Bold: the highest mean in a column, and every mean that it is not shown to beat, because the 95% interval of "
