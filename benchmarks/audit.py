@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finding wrong labels: noiseproof's scores beside cleanlab's, from the same cross-validated probabilities.
+"""Finding wrong labels: noiseproof's scores against cleanlab's, from the same cross-validated probabilities.
 
-For every set the true labels are known and the given ones are wrong in part. Probabilities are made once and given
-to both; all scores of both are printed, whoever wins.
+In every set the true labels are known and some of the given ones are wrong. Probabilities are computed once and
+given to both; all scores of both are printed, whoever wins.
 
-    python benchmarks/audit.py                                          patches: on a CPU, some ten minutes
+    python benchmarks/audit.py                                          patches: on a CPU, about ten minutes
     python benchmarks/audit.py --method network --save-probabilities D  a network: on a GPU, without cleanlab
     python benchmarks/audit.py --probabilities D --out audit.json       score what was saved
     python benchmarks/audit.py --sets cifar10:aggre fashion-mnist:clean digits:asym-0.4
-    python benchmarks/audit.py --million rows                           memory and time of a million samples
+    python benchmarks/audit.py --million rows                           memory and time for a million samples
 """
 
 import argparse
@@ -272,13 +272,13 @@ def main() -> None:
     parser.add_argument("--sets", nargs="+", default=list(SETS), metavar="DATASET:NOISE")
     parser.add_argument("--method", choices=("patches", "network"), default="patches")
     parser.add_argument("--folds", type=int, default=3)
-    parser.add_argument("--filters", type=int, default=512, help="of patches")
-    parser.add_argument("--epochs", type=int, default=20, help="of a network")
-    parser.add_argument("--loss", help="of a network; the recipe's by default")
-    parser.add_argument("--precision", help="of a network, such as bf16")
+    parser.add_argument("--filters", type=int, default=512, help="for patches")
+    parser.add_argument("--epochs", type=int, default=20, help="for a network")
+    parser.add_argument("--loss", help="for a network; default: the recipe's")
+    parser.add_argument("--precision", help="for a network, such as bf16")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--runs", type=Path, help="folder for a network's runs, so that they can go on")
-    parser.add_argument("--save-probabilities", type=Path, metavar="FOLDER", help="make them, score nothing")
+    parser.add_argument("--runs", type=Path, help="folder for a network's runs, so that they can be resumed")
+    parser.add_argument("--save-probabilities", type=Path, metavar="FOLDER", help="only compute them")
     parser.add_argument("--probabilities", type=Path, metavar="FOLDER", help="score what was saved there")
     parser.add_argument("--out", type=Path, help="write all numbers as JSON")
     parser.add_argument(

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Time and memory of what grows with use: a store of many runs, a report of a large grid, noise on many labels.
 
-    python benchmarks/load.py                          all of it; some minutes, 4 GB
+    python benchmarks/load.py                          everything; a few minutes, 4 GB
     python benchmarks/load.py --only runs --sizes 100,1000,10000
     python benchmarks/load.py --only noise --labels 100000000
 
-Every line is a process of its own, so that its peak of memory is its own. The runs are made up: one real record,
-written again under other names, seeds and accuracies.
+Every line is measured in a separate process, so that its peak memory is its own. The runs are made up: one real
+record, written again under other names, seeds and accuracies.
 """
 
 import argparse

@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """How much of what its workers can decode does the streaming loader deliver?
 
-    python benchmarks/loader.py                     # 512 made JPEG files of 500x375
+    python benchmarks/loader.py                     # 512 generated JPEG files of 500x375
     python benchmarks/loader.py --folder PICTURES   # your own
 
-The reference is the workers alone: as many processes, each decoding its share of the same files in a plain
-loop and throwing the pixels away, timed from a common start to the last one's end. The loader decodes the
-same files, as many times over, and hands every batch to a consumer that does nothing; starting and stopping
-its workers is in its time.
-Before anything is timed, the loader's batches are compared with plain decoding, byte for byte. The two
-alternate, and each ratio is of two neighbours in time.
+The reference is the workers alone: the same number of processes, each decoding its share of the same files in a
+plain loop and discarding the pixels, timed from a common start to the end of the last one. The loader decodes the
+same files the same number of times and hands every batch to a consumer that does nothing; its time includes
+starting and stopping its workers.
 
-Where other programs share the machine, the ratio of wall times is noise; the ratio of processor times (all
-processes together) is not, and bounds it where the workers keep every core busy.
+Before anything is timed, the loader's batches are compared with plain decoding, byte for byte. The two alternate,
+and each ratio is between two consecutive measurements.
+
+When other programs share the machine, the ratio of wall times is noise. The ratio of processor times (all processes
+together) is not, and bounds it when the workers keep every core busy.
 """
 
 import argparse
@@ -112,7 +113,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--folder", type=Path, help="pictures to decode (default: made ones)")
+    parser.add_argument("--folder", type=Path, help="images to decode (default: generated ones)")
     parser.add_argument("--pictures", type=int, default=512)
     parser.add_argument("--batch-size", type=int, default=64)
     parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)))
@@ -136,7 +137,7 @@ def measure(paths: list[Path], settings: argparse.Namespace) -> None:
         end="",
     )
     print(f"Python {platform.python_version()}, Pillow {PIL.__version__}, torch {torch.__version__}\n")
-    print("| fit | workers alone, pictures/s | loader, pictures/s | wall ratio | range | processor ratio |")
+    print("| fit | workers alone, images/s | loader, images/s | wall ratio | range | processor ratio |")
     print("|---|---|---|---|---|---|")
     for fit in (CentreAfterResize(256, 224), RandomWindow(224)):
         with StreamingLoader(data, fit, settings.batch_size, num_workers=settings.workers) as loader:

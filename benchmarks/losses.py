@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Time and memory of every loss against torch's cross-entropy, forward and backward, on the same logits.
 
-Every loss is first compared with a plain float64 evaluation of the same formula; a benchmark of wrong numbers
-is worth nothing. Times are the best of several repetitions; memory is the peak beyond logits and gradient,
-measured in tensors as large as the logits.
+Every loss is first compared with a plain float64 evaluation of the same formula: a benchmark of wrong results is
+worth nothing. Times are the best of several repetitions; memory is the peak beyond logits and gradient, in units of
+the logits' size.
 
     python benchmarks/losses.py                          every loss, every shape, eager
     python benchmarks/losses.py --compiled               the same under torch.compile
@@ -166,11 +166,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--compiled", action="store_true", help="under torch.compile")
-    parser.add_argument("--only", help="losses, separated by commas")
-    parser.add_argument(
-        "--shapes", default=",".join(SHAPES), help="shapes such as 4096x10, separated by commas"
-    )
-    parser.add_argument("--budget", type=float, default=0.5, help="seconds for each measurement")
+    parser.add_argument("--only", help="losses, comma-separated")
+    parser.add_argument("--shapes", default=",".join(SHAPES), help="shapes such as 4096x10, comma-separated")
+    parser.add_argument("--budget", type=float, default=0.5, help="seconds per measurement")
     parser.add_argument("--out", type=Path, help="write the Markdown here too")
     arguments = parser.parse_args()
 

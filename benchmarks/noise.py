@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Label noise against the plain loops it replaces, and against one pass of NumPy's own generator.
 
-Outputs are compared before anything is timed: a fast way to other labels is worth nothing. The two sides of a
-ratio take turns, and each counts with its best run, so that what else the machine does hits both alike.
+Outputs are compared before anything is timed: a fast way to different labels is worth nothing. The two sides of a
+ratio take turns, and the best run of each counts, so that other load on the machine affects both equally.
 
     python benchmarks/noise.py                  everything, a few minutes
     python benchmarks/noise.py --only symmetric
     python benchmarks/noise.py --out docs/benchmarks/noise.md
 
-CIFAR-10 comes from the cache (``noiseproof data get cifar10``); without it random bytes of its size stand in.
+CIFAR-10 is read from the cache (``noiseproof data get cifar10``); without it, random bytes of its size are used.
 """
 
 import argparse
@@ -228,7 +228,7 @@ def main() -> None:
     lines = [
         "# Label noise: benchmarks",
         "",
-        f"{machine()}. Best of {arguments.repeats} runs, sides in turn.",
+        f"{machine()}. Best of {arguments.repeats} runs, the two sides taking turns.",
         "",
     ]
     for name, section in SECTIONS.items():

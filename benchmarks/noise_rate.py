@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """How far the estimated noise rate is from the truth, on many sets whose truth is known.
 
-Points of known distribution (2 to 100 classes, exact probabilities or over-confident ones; noise by a rule, at
-random, or of somebody who sees the points blurred), tables of scikit-learn's under two model families, and digits
-through the audit's own patches. Beside the rate stands the mean of the scores, which it corrects.
+The sets are points with a known distribution (2 to 100 classes; exact or over-confident probabilities; noise by a
+rule, at random, or from somebody who sees the points blurred), scikit-learn's tables under two model families, and
+digits through the audit's own patches. The rate is shown next to the mean of the scores, which it corrects.
 
-    python benchmarks/noise_rate.py --out docs/performance/noise-rate.json      some minutes on a CPU
+    python benchmarks/noise_rate.py --out docs/performance/noise-rate.json      a few minutes on a CPU
 """
 
 import argparse

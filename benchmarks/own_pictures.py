@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A folder of pictures as people have them, with doubtful labels whose truth is known.
+"""A folder of images as people have them, with doubtful labels whose true classes are known.
 
-For docs/howto/doubtful-labels.md. 3,000 pictures of ten classes of CIFAR-100 (fruit, vessels, animals, vehicles)
-and five of an eleventh become files of many kinds, sizes and names. A quarter of the labels is wrong, two thirds of
-these in favour of a class that looks alike. Some files are broken, some stand in two classes. ``checked/`` holds
-2,000 other pictures with right labels.
+For docs/howto/doubtful-labels.md. 3,000 images of ten classes of CIFAR-100 (fruit, vessels, animals, vehicles) and
+five of an eleventh become files of many kinds, sizes and names. A quarter of the labels are wrong, two thirds of
+them in favour of a similar-looking class. Some files are broken, and some are in two classes. ``checked/`` holds
+2,000 other images with correct labels.
 
     noiseproof data get cifar100
     python benchmarks/own_pictures.py make                             photos/, checked/ and truth.csv here
-    python benchmarks/own_pictures.py score audit/suspects.csv         how many suspects are wrong, and found
-    python benchmarks/own_pictures.py review audit/suspects.csv 400    decides on the 400 worst as the truth says
+    python benchmarks/own_pictures.py score audit/suspects.csv         how many are wrong, and how many are found
+    python benchmarks/own_pictures.py review audit/suspects.csv 400    decide on the 400 worst by the true classes
 """
 
 import argparse
@@ -122,7 +122,7 @@ def make(draw: random.Random) -> None:
         for number, index in enumerate(np.flatnonzero(test.labels == number_of[name]).tolist()):
             _write(test.images[index], place / f"s{number}.jpg", "jpg", draw)
     wrong = sum(given != true for _, given, true, _ in truth)
-    print(f"{len(truth)} pictures, {wrong} with a wrong label ({wrong / len(truth):.1%})")
+    print(f"{len(truth)} images, {wrong} with a wrong label ({wrong / len(truth):.1%})")
 
 
 def _given(name: str, draw: random.Random) -> str:
@@ -203,11 +203,11 @@ def score(path: Path) -> None:
     right = sum(row["suggested"] == truth[row["path"]][1] for row in rows)
     total = sum(given != true for given, true in truth.values())
     print(
-        f"{len(rows)} suspects: {sum(wrong) / len(rows):.1%} wrong, {sum(wrong) / total:.1%} of all wrong ones"
+        f"{len(rows)} suspects: {sum(wrong) / len(rows):.1%} wrong, {sum(wrong) / total:.1%} of all wrong labels"
     )
     print(f"the suggestion is right for {right / len(rows):.1%}")
     for count in (100, 200, 400):
-        print(f"of the {count} worst {sum(wrong[:count]) / count:.1%} wrong")
+        print(f"of the {count} worst, {sum(wrong[:count]) / count:.1%} are wrong")
 
 
 def review(path: Path, count: int) -> None:

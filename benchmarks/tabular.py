@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """RobustClassifier against the usual classifiers, on real tables with wrong training labels.
 
-Every method sees the same scaled features and the same noisy labels and is scored on the same clean test labels:
-30% of the table, another part for every seed. All run with their defaults (logistic regression and the perceptron
-with enough iterations to converge); nothing is tuned on these tables.
+Every method gets the same scaled features and noisy labels and is scored on the same clean test labels: 30% of the
+table, a different part for every seed. All run with their defaults (logistic regression and the perceptron with
+enough iterations to converge); nothing is tuned on these tables.
 
     python benchmarks/tabular.py                        everything, about ten minutes
     python benchmarks/tabular.py --tables wine --seeds 1 2
@@ -111,7 +111,7 @@ def main() -> None:
     lines = [
         f"{os.cpu_count()} cores, one thread, Python {platform.python_version()}, torch "
         f"{torch.__version__.split('+')[0]}, scikit-learn {sklearn.__version__}, cleanlab {cleanlab.__version__}. "
-        f"Mean ± standard deviation of {len(arguments.seeds)} seeds; the best of a row in bold.",
+        f"Mean ± standard deviation of {len(arguments.seeds)} seeds; the best of each row in bold.",
         "",
         f"| table | wrong labels | {' | '.join(METHODS)} |",
         f"|---|---|{'--:|' * len(METHODS)}",
@@ -123,7 +123,7 @@ def main() -> None:
         medians = (f"{statistics.median(values):.2f}" for values in seconds.values())
         times.append(f"| {table} | {' | '.join(medians)} |")
         print("\n".join(lines), flush=True)
-    lines += ["", "Seconds a fit, median:", "", f"| table | {' | '.join(METHODS)} |"]
+    lines += ["", "Seconds per fit, median:", "", f"| table | {' | '.join(METHODS)} |"]
     lines += [f"|---|{'--:|' * len(METHODS)}", *times]
     text = "\n".join(lines)
     print(text)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How RobustClassifier's automatic numbers were chosen: variants of each, on tables that tabular.py does not use.
+"""How RobustClassifier's automatic values were chosen: variants of each, on tables that tabular.py does not use.
 
 The tables are iris, the diabetes data cut into halves and thirds by its target, and six generated ones. Every
-variant changes one number and is scored on clean labels of held-out samples, as in tabular.py.
+variant changes one value and is scored on clean labels of held-out samples, as in tabular.py.
 
     python benchmarks/tabular_defaults.py               about ten minutes
 """

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Seconds an epoch of the paper's recipes on this GPU, for a run alone and for packs, through the whole engine.
+"""Seconds per epoch of the paper's recipes on this GPU, for single runs and for packs, through the whole engine.
 
     python benchmarks/training.py --recipe cifar10 --packs 1,8 --epochs 4
 
-The images are random numbers of the data set's size and shape: what they show does not change what a step costs.
-Each line is the median over the epochs after the first of what a run took, its share of the pack; records, tests
-and checkpoints included. The peer is the same engine step by step, as it runs where nothing can be captured.
+The images are random numbers of the data set's size and shape, since their content does not change the cost of a
+step. Each line is a run's share of its pack's time: the median over the epochs after the first, with records,
+evaluation and checkpoints included. The peer is the same engine step by step, as it runs where nothing can be
+captured.
 """
 
 import argparse

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is lost by choosing numbers on noisy labels instead of clean ones.
+"""What is lost by choosing hyperparameters on noisy labels instead of clean ones.
 
-For each data set, noise and seed the same trials are drawn at random from the search space of ``noiseproof tune``,
-the published numbers first. Each is trained on nine tenths of the noisy training data and scored three times after
-the last epoch: on the held-out tenth with its noisy labels, on the same tenth with true labels, and on the clean
-test data. Then the best by the first score and the best by the second are compared by the third.
+For each data set, noise and seed, the same trials are drawn at random from the search space of ``noiseproof tune``,
+starting with the published values. Each is trained on nine tenths of the noisy training data and scored three times
+after the last epoch: on the held-out tenth with its noisy labels, on the same tenth with true labels, and on the
+clean test data. Then the best by the first score and the best by the second are compared by the third.
 
     python benchmarks/tuning.py                                     all, about 15 minutes on one core
     python benchmarks/tuning.py --out docs/performance/tuning.jsonl
@@ -117,9 +117,9 @@ def _chosen(line: dict[str, Any], by: str) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument(
-        "--out", type=Path, help="add a line a search to this file; what it has is not repeated"
+        "--out", type=Path, help="add one line per search to this file; those already in it are not repeated"
     )
-    parser.add_argument("--table", type=Path, help="print the table of this file, and do nothing else")
+    parser.add_argument("--table", type=Path, help="only print the table of this file")
     arguments = parser.parse_args()
     if arguments.table:
         print(table([json.loads(line) for line in arguments.table.read_text().splitlines()]))

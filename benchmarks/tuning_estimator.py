@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What rules of the planner rest on where neither the paper nor the table in docs/sklearn.md says anything.
+"""The evidence for rules of the planner where neither the paper nor the table in docs/sklearn.md has any.
 
-RobustClassifier with one number changed, on the digits and on pictures of Fashion-MNIST as tables of pixels; 70% to
-train on with wrong labels, 30% to test on with clean ones.
+RobustClassifier with one value changed, on the digits and on Fashion-MNIST images as tables of pixels; 70% for
+training with wrong labels, 30% for testing with clean ones.
 
 * hidden layers and batch: 40% symmetric noise.
-* balance: anl-ce* against anl-ce, digits, 40% of each class taken for the next one; the rarest class has a share
-  of the commonest one's samples.
+* balance: anl-ce* against anl-ce, digits, 40% of each class labelled as the next one; the rarest class has a given
+  share of the commonest one's samples.
 
     python benchmarks/tuning_estimator.py --out docs/performance/tuning-estimator.jsonl
 """

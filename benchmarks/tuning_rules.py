@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The runs that rules of the planner rest on where the paper has no row: little data, and the digits.
+"""The runs behind rules of the planner where the paper has no row: little data, and the digits.
 
-Every run is the data set's recipe with one thing changed, tested on clean labels after the last epoch.
+Every run uses the data set's recipe with one thing changed, and is tested on clean labels after the last epoch.
 
     python benchmarks/tuning_rules.py                       all, about half an hour on one busy core
     python benchmarks/tuning_rules.py --only digits
     python benchmarks/tuning_rules.py --records docs/performance/tuning-rules.jsonl
 
-Fashion-MNIST has to be there: noiseproof data get fashion-mnist. What is recorded in the runs folder is not
+Fashion-MNIST must be available (noiseproof data get fashion-mnist). Runs recorded in the runs folder are not
 trained again.
 """
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Train the same network on wrong labels twice, with cross-entropy and with ANL-CE, and watch the difference.
 
-Data: scikit-learn's 1,797 handwritten digits; 60% of the training labels are replaced by another class.
-The test labels are clean. Learning rate, momentum, clipping and the losses' hyper-parameters are the paper's
-for CIFAR-10, and nothing is tuned to the seed: try --seed 2.
+The data are scikit-learn's 1,797 handwritten digits; 60% of the training labels are replaced by another class, and
+the test labels are clean. Learning rate, momentum, clipping and the losses' hyperparameters are the paper's for
+CIFAR-10. Nothing is tuned to the seed: try --seed 2.
 
     python examples/digits.py
     python examples/digits.py --rate 0.4 --seed 7 --figure curves.svg
@@ -87,13 +87,13 @@ def main() -> None:
     parser.add_argument("--figure", help="draw the curves into this file (.svg, .png)")
     arguments = parser.parse_args()
 
-    torch.set_num_threads(1)  # a second thread costs such a small network more than it brings
+    torch.set_num_threads(1)  # for such a small network, a second thread costs more than it gains
     data = *images_and_labels("train"), *images_and_labels("test")
     noisy = noise.symmetric(data[1], arguments.rate, 10, arguments.seed, generator="bernoulli")
     given = torch.tensor(noisy.labels)
     console = Console()
     wrong = f"{noisy.realised_rate:.1%} of the labels wrong"
-    console.print(f"{len(given)} handwritten digits, {wrong}; {len(data[3])} clean to test")
+    console.print(f"{len(given)} handwritten digits with {wrong}; {len(data[3])} clean test digits")
 
     started = time.perf_counter()
     curves = {}

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several yes-or-no labels a sample, some of them wrong: any loss of the catalogue through ``Binary``.
+"""Several yes-or-no labels per sample, some of them wrong: any loss of the catalogue, wrapped in ``Binary``.
 
-By default five properties of scikit-learn's handwritten digits; or a table of one's own, a CSV whose label columns
-start with "label" and hold TRUE/FALSE or 1/0, and whose other columns are numbers:
+The default labels are five properties of scikit-learn's handwritten digits. To use your own table, give a CSV whose
+label columns start with "label" and hold TRUE/FALSE or 1/0, and whose other columns are numbers:
 
     python examples/multilabel.py
     python examples/multilabel.py --csv yeast.csv --rates 0 0.2 0.3 0.4 --seeds 1 2 3
@@ -47,7 +47,7 @@ def read_table(path: Path) -> tuple[Tensor, Tensor]:
 
 
 def score(x: Tensor, y: Tensor, name: str, rate: float, seed: int, epochs: int) -> tuple[float, float]:
-    """Percent of right test labels, and micro-averaged F1, after training on labels flipped at ``rate``."""
+    """Percentage of correct test labels, and micro-averaged F1, after training on labels flipped at ``rate``."""
     random = torch.Generator().manual_seed(seed)
     order = torch.randperm(len(x), generator=random)
     train, test = order[: 2 * len(x) // 3], order[2 * len(x) // 3 :]
@@ -71,7 +71,7 @@ def score(x: Tensor, y: Tensor, name: str, rate: float, seed: int, epochs: int) 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--csv", type=Path, help="a table of one's own")
+    parser.add_argument("--csv", type=Path, help="your own table")
     parser.add_argument("--rates", type=float, nargs="+", default=[0.0, 0.3], help="shares of wrong labels")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
     parser.add_argument("--epochs", type=int, default=60)

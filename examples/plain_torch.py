@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A plain torch loop on handwritten digits of whose training labels 60% are wrong.
+"""A plain torch loop on handwritten digits, with 60% of the training labels wrong.
 
-Compare it with the same loop with noiseproof:
+Compare it with the same loop using noiseproof:
 
     diff examples/plain_torch.py examples/plain_torch_noiseproof.py
     python examples/plain_torch.py

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The loop of plain_torch.py with noiseproof: another loss, and L1 in place of weight decay.
+"""The loop of plain_torch.py with noiseproof: another loss, and L1 instead of weight decay.
 
 diff examples/plain_torch.py examples/plain_torch_noiseproof.py
 python examples/plain_torch_noiseproof.py

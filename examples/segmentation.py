@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Segmentation with wrong masks: a small convolutional network, cross-entropy against ANL-CE, pixel by pixel.
 
-Pictures are bright blobs on a dim, noisy ground. 70% of the training masks are eroded, dilated or displaced, the
-others and the test masks are right.
+The images are bright blobs on a dim, noisy background. 70% of the training masks are eroded, dilated or displaced;
+the others and the test masks are correct.
 
     python examples/segmentation.py
     python examples/segmentation.py --share 0.9 --strength 0.7
@@ -19,7 +19,7 @@ from noiseproof.losses import L1, create, published_recipe
 
 
 def blobs(count: int, size: int, random: np.random.Generator) -> tuple[Tensor, np.ndarray]:
-    """Pictures (N, 1, size, size) and masks (N, size, size): unions of two ellipses."""
+    """Images (N, 1, size, size) and masks (N, size, size): unions of two ellipses."""
     down, right = np.indices((size, size))
     masks = np.zeros((count, size, size), dtype=bool)
     for mask in masks:
@@ -43,7 +43,7 @@ def network() -> nn.Module:
 
 
 def dice_after_training(name: str, data: tuple[Tensor, ...], seed: int, epochs: int) -> float:
-    """Dice of the foreground, pooled over the test pictures."""
+    """Dice of the foreground, pooled over the test images."""
     x, given, x_test, y_test = data
     torch.manual_seed(seed)
     model = network()
@@ -70,7 +70,7 @@ def main() -> None:
     parser.add_argument("--strength", type=float, default=0.7, help="how wrong a wrong mask is")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--epochs", type=int, default=15)
-    parser.add_argument("--quick", action="store_true", help="few pictures, one epoch, to see that it runs")
+    parser.add_argument("--quick", action="store_true", help="few images, one epoch, to see that it runs")
     arguments = parser.parse_args()
 
     torch.set_num_threads(1)
@@ -80,7 +80,7 @@ def main() -> None:
     x_test, y_test = blobs(count // 2, 48, random)
     noisy = noise.corrupt_masks(masks, arguments.share, arguments.strength, arguments.seed)
     data = x, torch.tensor(np.asarray(noisy.masks)).long(), x_test, torch.tensor(y_test).long()
-    print(f"{count} pictures, {noisy.realised_share:.0%} of the masks wrong")
+    print(f"{count} images, {noisy.realised_share:.0%} of the masks wrong")
     for name in ("ce", "gce", "anl-ce"):
         dice = dice_after_training(name, data, arguments.seed, epochs)
         print(f"{name:8} Dice {dice:.1%} on clean test masks", flush=True)

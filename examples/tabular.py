@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A table with wrong labels: RobustClassifier beside logistic regression, and the labels that it suspects.
+"""A table with wrong labels: RobustClassifier against logistic regression, and the labels that it suspects.
 
-The table is scikit-learn's breast cancer data; a third of the training labels is made wrong, the test labels are as
-published.
+The table is scikit-learn's breast cancer data. A third of the training labels are made wrong; the test labels are
+as published.
 
     python examples/tabular.py
     python examples/tabular.py --rate 0.2 --seed 3
@@ -37,7 +37,7 @@ def main() -> None:
     classes, indices = np.unique(y, return_inverse=True)
     noisy = noise.symmetric(indices, arguments.rate, len(classes), arguments.seed)
     given, wrong = classes[noisy.labels], noisy.labels != indices
-    print(f"{len(x)} patients to train on, {noisy.realised_rate:.1%} of the labels wrong\n")
+    print(f"{len(x)} patients for training, {noisy.realised_rate:.1%} of the labels wrong\n")
 
     plain = make_pipeline(StandardScaler(), LogisticRegression(max_iter=5000)).fit(x, given)
     print(f"LogisticRegression  {plain.score(x_test, y_test):.1%} on clean test labels")
@@ -51,11 +51,11 @@ def main() -> None:
     suspect = robust.suspect_labels_
     caught = (suspect & wrong).sum()
     print(f"\nestimated share of wrong labels: {robust.estimated_noise_:.1%}")
-    print(f"{suspect.sum()} labels suspected, {caught} of them wrong, of {wrong.sum()} wrong ones in all")
+    print(f"{suspect.sum()} labels suspected, {caught} of them wrong; {wrong.sum()} are wrong in all")
     for worst in np.argsort(-robust.label_scores_)[:3]:
         print(f"  row {x.index[worst]}: given {given[worst]}, suggested {robust.suggested_labels_[worst]}")
 
-    # Chosen by cross-validation on the noisy labels themselves: there are no others.
+    # Chosen by cross-validation on the noisy labels: there are no others.
     pipeline = make_pipeline(SimpleImputer(), RobustClassifier(epochs=epochs, random_state=arguments.seed))
     strengths = [1e-3, 1e-2] if arguments.quick else [1e-4, 1e-3, 1e-2]
     search = GridSearchCV(pipeline, {"robustclassifier__l1": strengths}, cv=3).fit(x, given)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Text with wrong labels: a tiny transformer trained from scratch with cross-entropy and with ANL-CE.
 
-The texts are the docstrings of Python's own standard library, and the class is the package that each comes from:
-real sentences that are on every machine. 40% of the training labels are replaced by another package's.
+The texts are the docstrings of Python's standard library, real sentences that are on every machine, and the class
+is the package each comes from. 40% of the training labels are replaced by another package.
 
     python examples/text.py
     python examples/text.py --rate 0.6 --seed 2

@@ -3,7 +3,7 @@
 
     python tools/dist.py            leaves both in dist/
 
-Built is what is committed, with the commit's time on every file, so that anyone gets the same bytes.
+The current commit is built, with its time on every file, so that everybody gets the same bytes.
 """
 
 import argparse
@@ -22,7 +22,7 @@ ROOT = Path(__file__).parent.parent
 
 
 def run(*command: str, cwd: Path = ROOT, **environment: str) -> str:
-    """Run a program; its output, or the end of this one."""
+    """Run a program and return its output; if it fails, exit."""
     done = subprocess.run(
         command, cwd=cwd, env=os.environ | environment, capture_output=True, text=True, check=False
     )
@@ -32,7 +32,7 @@ def run(*command: str, cwd: Path = ROOT, **environment: str) -> str:
 
 
 def build(folder: Path) -> dict[str, str]:
-    """Build from a fresh copy of the commit; returns the checksum of each file."""
+    """Build from a fresh copy of the commit, and return the checksum of each file."""
     archive = subprocess.run(["git", "archive", "HEAD"], cwd=ROOT, capture_output=True, check=True).stdout
     with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
         tar.extractall(folder, filter="data")
@@ -62,7 +62,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
         first, second = build(Path(one)), build(Path(other))
         if first != second:
-            raise SystemExit(f"two builds of one commit differ: {first} and {second}")
+            raise SystemExit(f"two builds of the same commit differ: {first} and {second}")
         for name, checksum in first.items():
             print(f"{checksum}  {name}")
         shutil.rmtree(ROOT / "dist", ignore_errors=True)

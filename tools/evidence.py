@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Train the evidence slice by slice, the most important first, and keep it in results/.
+"""Train the evidence slice by slice, the most important first, and record it in results/.
 
-    python tools/evidence.py --list            what is recorded, and the command of every slice
-    python tools/evidence.py --budget 9m       what can be finished in nine minutes; the same command goes on
+    python tools/evidence.py --list            what is recorded, and the command for every slice
+    python tools/evidence.py --budget 9m       what can be finished in nine minutes; the same command continues
     python tools/evidence.py --stop-after 9m   train for nine minutes and save what is unfinished: for long runs
-    python tools/evidence.py --only isic       slices whose name begins so
+    python tools/evidence.py --only isic       slices whose names begin with this
 
-A slice is one ``noiseproof bench``. What stands in a results file is not trained again, so that on a new machine
-results/ is all that is needed beside the data; slices whose data is not there are passed over.
+A slice is one ``noiseproof bench``. Runs in a results file are not trained again, so a new machine only needs
+results/ and the data. Slices whose data is missing are skipped.
 """
 
 import argparse
@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import isic_winners
 
 LEAST_SECONDS = 45.0
-"""What is left of the time must be worth a start."""
+"""With less time left, no slice is started."""
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ def train(pieces: Sequence[Slice], results: Path, folder: Path, limits: Limits) 
             if missing:  # else they stand in another grid's file, and only have to be written down
                 require_data(load(piece.grid).dataset)
         except DataError as error:
-            print(f"{piece.name}: passed over, {str(error).splitlines()[0]}")
+            print(f"{piece.name}: skipped, {str(error).splitlines()[0]}")
             continue
         left = None if deadline is None else deadline - time.monotonic()
         if left is not None and left < LEAST_SECONDS:
@@ -174,7 +174,7 @@ def main() -> int:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--list", action="store_true", help="train nothing")
-    parser.add_argument("--only", default="", metavar="NAMES", help="beginnings of slices' names, by commas")
+    parser.add_argument("--only", default="", metavar="NAMES", help="beginnings of slice names, by commas")
     time_limit = parser.add_mutually_exclusive_group()
     time_limit.add_argument(
         "--budget",

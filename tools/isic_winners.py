@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write the parameters that won the grid isic-tuning into the recipes of ISIC-2017.
+"""Write the winning parameters of the grid isic-tuning into the recipes for ISIC-2017.
 
     noiseproof bench isic-tuning --records results/isic-tuning.jsonl
     python tools/isic_winners.py results/isic-tuning.jsonl
 
-Best is the highest Dice on the held-out tenth of the training data; of equals, the first in the grid.
+The winner has the highest Dice on the held-out tenth of the training data; if equal, the first in the grid wins.
 """
 
 import json

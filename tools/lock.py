@@ -3,9 +3,9 @@
 
     python tools/lock.py            then: pip install --require-hashes -r requirements.lock
 
-Checksums come from the package index, for every platform; those of the files that pip would take on this machine
-are added, since a machine may have builds of its own. So it is with torch: on Linux the index has builds for CUDA
-only, which want many more packages and are not what CI tests. They are left out; the lock takes the build for CPUs.
+Checksums come from the package index, for every platform. Those of the files that pip would choose on this machine
+are added, since a machine may have its own builds. That is the case for torch: on Linux the index has only CUDA
+builds, which need many more packages and are not what CI tests. They are left out, and the CPU build is locked.
 """
 
 import html
@@ -44,7 +44,7 @@ def on_index(name: str, version: str) -> set[str]:
 
 
 def of_this_machine(pins: list[tuple[str, str]]) -> dict[str, set[str]]:
-    """Checksums of the files that pip takes here."""
+    """Checksums of the files that pip chooses on this machine."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
         wanted = [f"{name}=={version}" for name, version in pins]

@@ -11,7 +11,7 @@ from tests import warm
 ROOT = Path(__file__).parents[2]
 
 SAID = {
-    "image_folder": r"(\d+) really do; \d+ of them are on the list",
+    "image_folder": r"(\d+) really are; \d+ of them are on the list",
     "plain_torch": r"accuracy on clean test labels: [\d.]+%",
     "plain_torch_noiseproof": r"accuracy on clean test labels: [\d.]+%",
     "segmentation": r"anl-ce +Dice [\d.]+% on clean test masks",

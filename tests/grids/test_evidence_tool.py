@@ -67,7 +67,7 @@ def test_slices_are_trained_in_turn_and_once(evidence, tmp_path, monkeypatch, ca
     assert evidence.train([first, elsewhere], results, folder, evidence.Limits()) == 0
     told = capfd.readouterr().out
     assert "first: runs to train: 1" in told
-    assert "elsewhere: passed over" in told
+    assert "elsewhere: skipped" in told
     assert {(line.loss, line.seed) for line in read_records(results / "mine.jsonl")} == {("mae", 2)}
     before = (results / "mine.jsonl").read_text()
 
