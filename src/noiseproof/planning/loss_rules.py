@@ -158,8 +158,11 @@ def _entropy_weight_is_missing(facts: Facts, chosen: Chosen) -> bool:
 
 
 def _with_entropy_weight(facts: Facts, chosen: Chosen) -> dict[str, float]:
-    weight = published_recipe("anl-ce*", by_classes(facts.classes)).hyperparameters["entropy_weight"]
-    return {**published_recipe("anl-ce", str(chosen["row"])).hyperparameters, "entropy_weight": weight}
+    """λ of the nearest row that has one, weighed against α and β as it is there."""
+    near = published_recipe("anl-ce*", by_classes(facts.classes)).hyperparameters
+    own = published_recipe("anl-ce", str(chosen["row"])).hyperparameters
+    share = (own["alpha"] + own["beta"]) / (near["alpha"] + near["beta"])
+    return {**own, "entropy_weight": round(near["entropy_weight"] * share, 4)}
 
 
 def _published_numbers(facts: Facts, chosen: Chosen) -> dict[str, float]:
@@ -196,12 +199,12 @@ PARAMETER_RULES = (
         "numbers-with-lambda",
         "loss_parameters",
         when="`anl-ce*` on a row for which no λ was published",
-        then="α, β of ANL-CE on the row, λ of CIFAR-10 or, above 50 classes, CIFAR-100",
+        then="α, β of ANL-CE on the row, λ of CIFAR-10 or, above 50 classes, CIFAR-100, in proportion to α + β",
         applies=_entropy_weight_is_missing,
         value=_with_entropy_weight,
         reason=lambda facts, chosen: (
             f"α, β: published for {TITLES[str(chosen['row'])]} and anl-ce; λ: for "
-            f"{TITLES[by_classes(facts.classes)]}, no nearer one is published"
+            f"{TITLES[by_classes(facts.classes)]}, in proportion to α + β; no nearer one is published"
         ),
         sources=(
             Numbers("anl-ce", "mnist-like"),

@@ -52,6 +52,10 @@ def whose(recipe: str, field: str) -> str:
     return "the published configurations'" if recipe in ONLY_IN_CONFIGURATIONS else "the paper's"
 
 
+LITTLE_DATA = "docs/performance/little-data.jsonl"
+"""Written by benchmarks/little_data.py."""
+
+
 class Source(Protocol):
     """Something that supports a rule."""
 
@@ -289,29 +293,68 @@ class LittleData:
     worse: str
     means: tuple[float, float]
 
-    file = "docs/performance/little-data.jsonl"
-
     def __str__(self) -> str:
         better, worse = self.means
-        return f"{self.file}, {self.data}, {self.loss}: {self.better} {better:.1f}, {self.worse} {worse:.1f}"
+        return (
+            f"{LITTLE_DATA}, {self.data}, {self.loss}: {self.better} {better:.1f}, {self.worse} {worse:.1f}"
+        )
 
     def trouble(self, root: Path) -> str | None:
         """See whether the file says so."""
-        scores: dict[str, dict[int, float]] = {self.better: {}, self.worse: {}}
-        for line in (root / self.file).read_text().splitlines():
-            each = json.loads(line)
-            if (each["set"], each["loss"]) == (self.data, self.loss) and each["setting"] in scores:
-                scores[each["setting"]][each["seed"]] = each["score"]
-        seeds = scores[self.better].keys() & scores[self.worse].keys()
-        if not seeds:
-            both = f"{self.better} and {self.worse} of one seed"
-            return f"{self.file} has no {self.data}, {self.loss} with {both}"
-        found = tuple(
-            round(mean(scores[each][seed] for seed in seeds), 1) for each in (self.better, self.worse)
+        return _trouble_with_little_data(
+            self, root, self.data, (self.loss, self.better), (self.loss, self.worse), self.means
         )
-        if found != self.means:
-            return f"{self.file}, {self.data}, {self.loss}: {found}, not {self.means}"
-        return None if found[0] > found[1] else f"not so: {self}"
+
+
+@dataclass(frozen=True)
+class LittleDataLosses:
+    """Two losses on little data, each as it is planned, of which the first is better in the mean over common seeds.
+
+    Attributes:
+        data: the set and its size, as in the file ``docs/performance/little-data.jsonl``.
+        better: the loss that speaks for the rule.
+        worse: the other one.
+        means: accuracy of both in percent, to a tenth.
+    """
+
+    data: str
+    better: str
+    worse: str
+    means: tuple[float, float]
+
+    def __str__(self) -> str:
+        better, worse = self.means
+        return f"{LITTLE_DATA}, {self.data}: {self.better} {better:.1f}, {self.worse} {worse:.1f}"
+
+    def trouble(self, root: Path) -> str | None:
+        """See whether the file says so."""
+        return _trouble_with_little_data(
+            self, root, self.data, (self.better, "planned"), (self.worse, "planned"), self.means
+        )
+
+
+def _trouble_with_little_data(
+    source: Source,
+    root: Path,
+    data: str,
+    better: tuple[str, str],
+    worse: tuple[str, str],
+    means: tuple[float, float],
+) -> str | None:
+    """Compare two pairs of loss and setting in the file of little data."""
+    scores: dict[tuple[str, str], dict[int, float]] = {better: {}, worse: {}}
+    for line in (root / LITTLE_DATA).read_text().splitlines():
+        each = json.loads(line)
+        pair = each["loss"], each["setting"]
+        if each["set"] == data and pair in scores:
+            scores[pair][each["seed"]] = each["score"]
+    seeds = scores[better].keys() & scores[worse].keys()
+    if not seeds:
+        return f"{LITTLE_DATA} has no {data} with {better} and {worse} of one seed"
+    found = tuple(round(mean(scores[pair][seed] for seed in seeds), 1) for pair in (better, worse))
+    if found != means:
+        return f"{LITTLE_DATA}, {data}, {better} and {worse}: {found}, not {means}"
+    return None if found[0] > found[1] else f"not so: {source}"
 
 
 @dataclass(frozen=True)
