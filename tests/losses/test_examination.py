@@ -205,6 +205,28 @@ def test_a_forward_of_ones_own_is_inherited():
     assert torch.equal(Child()(logits, labels), nn.functional.cross_entropy(logits, labels))
 
 
+class Sevens:
+    def forward(self, logits, target):
+        return 7 + 0 * logits.sum()
+
+
+def test_a_forward_of_a_mixin_is_kept():
+    class Mixed(Sevens, RobustLoss):
+        def __init__(self):
+            super().__init__(None)
+
+    assert Mixed()(torch.randn(4, 3), torch.tensor([0, 1, 2, 0])) == 7
+
+
+def test_a_loss_without_a_formula_is_no_part_of_another():
+    """Its formula would count as zero, and nobody would know."""
+    with pytest.raises(TypeError, match="parts: IgnoresOptions has a forward of its own"):
+        losses.combine((1.0, IgnoresOptions()), (1.0, losses.create("mae")))
+    with pytest.raises(TypeError, match=r"pixels: expected a loss of labels .* got IgnoresOptions"):
+        losses.PixelsAndDice(IgnoresOptions())
+    assert repr(IgnoresOptions()) == "IgnoresOptions()"
+
+
 def test_only_robust_losses_can_be_registered():
     with pytest.raises(
         TypeError, match=r"module: expected a class that extends .*RobustLoss.* super\(\).__init__\(None"

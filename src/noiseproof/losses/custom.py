@@ -24,7 +24,7 @@ from noiseproof.losses.calculus import (
 from noiseproof.losses.image_loss import ImageLoss
 from noiseproof.losses.labels import PerClass
 from noiseproof.losses.logit_clip import LogitClippedCrossEntropy
-from noiseproof.losses.module import Options, RobustLoss
+from noiseproof.losses.module import Options, RobustLoss, evaluates_its_term
 from noiseproof.losses.per_class import P_MIN
 
 Part: TypeAlias = RobustLoss | Term | PerClass
@@ -114,6 +114,11 @@ def _term(part: Part) -> Term:
             "PixelsAndDice adds Dice to a loss of labels"
         )
     if isinstance(part, RobustLoss):
+        if not evaluates_its_term(type(part)):
+            raise TypeError(
+                f"parts: {type(part).__name__} has a forward of its own, and so no formula that can be added to "
+                "others; add what the losses return instead"
+            )
         return part.term
     return part if isinstance(part, Term) else Active(_active(part))
 

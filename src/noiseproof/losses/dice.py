@@ -13,8 +13,7 @@ from noiseproof.losses import checks
 from noiseproof.losses.calculus import Active, Term
 from noiseproof.losses.evaluate import evaluate
 from noiseproof.losses.image_loss import ImageLoss, check_images, read_shares, reduced
-from noiseproof.losses.logit_clip import LogitClippedCrossEntropy
-from noiseproof.losses.module import Options, RobustLoss
+from noiseproof.losses.module import Options, RobustLoss, evaluates_its_term
 from noiseproof.losses.per_class import CE
 
 SMOOTH = 1e-5
@@ -225,9 +224,10 @@ class PixelsAndDice(ImageLoss):
         pooled: bool = False,
         **options: Unpack[Options],
     ) -> None:
-        if not isinstance(pixels, RobustLoss) or isinstance(pixels, ImageLoss | LogitClippedCrossEntropy):
+        if not isinstance(pixels, RobustLoss) or not evaluates_its_term(type(pixels)):
             raise TypeError(
-                f"pixels: expected a loss of labels (but not of clipped logits), got {type(pixels).__name__}"
+                "pixels: expected a loss of labels (but not of clipped logits, and without a forward of its own), "
+                f"got {type(pixels).__name__}"
             )
         super().__init__(pixels.term, **options)
         self.alpha = checks.non_negative("alpha", alpha)

@@ -45,9 +45,6 @@ class RobustLoss(nn.Module):
 
     weight: Tensor | None
 
-    _evaluates_its_term = True
-    """Whether ``forward`` is the one below, not one of a subclass."""
-
     def __init_subclass__(cls, **arguments: Any) -> None:
         """Give every class a ``forward`` of its own.
 
@@ -55,9 +52,7 @@ class RobustLoss(nn.Module):
         is compiled in a process would fail.
         """
         super().__init_subclass__(**arguments)
-        if "forward" in cls.__dict__:
-            cls._evaluates_its_term = False
-        elif cls._evaluates_its_term:
+        if evaluates_its_term(cls):
             shared = RobustLoss.forward
             cls.forward = FunctionType(  # type: ignore[method-assign]
                 shared.__code__.replace(), shared.__globals__, shared.__name__
@@ -87,7 +82,7 @@ class RobustLoss(nn.Module):
             return term
         if callable(term) and not isinstance(term, nn.Module | type):
             return Active(term)
-        if term is None and not cls._evaluates_its_term:
+        if term is None and not evaluates_its_term(cls):
             return NO_TERM
         raise TypeError(
             "term: expected a term of noiseproof.losses.calculus, a function from log-probabilities to the loss of "
@@ -110,7 +105,7 @@ class RobustLoss(nn.Module):
 
     def extra_repr(self) -> str:
         """Show the formula's parts and every option that is not torch's default."""
-        shown = [str(self.term)]
+        shown = [] if self.term == NO_TERM else [str(self.term)]
         if self.weight is not None:
             shown.append(f"weight={tuple(self.weight.shape)}")
         if self.ignore_index != -100:
@@ -118,3 +113,11 @@ class RobustLoss(nn.Module):
         if self.reduction != "mean":
             shown.append(f"reduction={self.reduction!r}")
         return ", ".join(shown)
+
+
+def evaluates_its_term(loss: type[RobustLoss]) -> bool:
+    """Whether losses of a class are their term and no more.
+
+    One with a ``forward`` of its own, be it a parent's or a mixin's, may change the logits first, or have no term.
+    """
+    return getattr(loss.forward, "__code__", None) == RobustLoss.forward.__code__

@@ -15,11 +15,10 @@ from noiseproof.losses.calculus import Term
 from noiseproof.losses.evaluate import evaluate, evaluate_plainly
 from noiseproof.losses.fused import launch
 from noiseproof.losses.fused.gate import plan_for
-from noiseproof.losses.fused.inplace import evaluates_its_term
 from noiseproof.losses.fused.operators import scaled
 from noiseproof.losses.fused.plan import Plan
 from noiseproof.losses.labels import read_labels
-from noiseproof.losses.module import RobustLoss
+from noiseproof.losses.module import RobustLoss, evaluates_its_term
 
 CHUNK_BYTES = 1 << 28
 """Logits that exist at a time, unless told otherwise: enough rows to keep a GPU's matrix units busy."""
@@ -71,7 +70,7 @@ def fused_linear(
     rows, labels = hidden.reshape(-1, hidden.shape[-1]), target.reshape(-1)
     in_pieces = (
         module.term.rowwise
-        and evaluates_its_term(module)
+        and evaluates_its_term(type(module))
         and not target.is_floating_point()
         and target.shape == hidden.shape[:-1]
         and target.numel() > 0
