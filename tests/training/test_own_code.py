@@ -77,3 +77,30 @@ def test_a_run_that_goes_on_with_other_code_is_named(tmp_path, code, monkeypatch
         train(config, folder=tmp_path / "runs", quiet=True)
     with Store(tmp_path / "runs") as store:
         assert store.get(config.run_id).status == "finished"
+
+
+def test_a_run_that_failed_in_its_first_step_is_of_the_code_that_it_was_trained_with(
+    tmp_path, code, monkeypatch
+):
+    """As after a slip in a loss of one's own: nothing of the older code is left, so nothing is to be told of it."""
+    config, seen = small(), []
+
+    def slip(*_):
+        raise NameError("p_")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sys.modules["loss_of_mine"].Mine, "forward", slip)
+        with pytest.raises(NameError):
+            train(config, folder=tmp_path / "runs", quiet=True)
+    with Store(tmp_path / "runs") as store:
+        failed = store.get(config.run_id)
+    assert failed.status == "failed"
+    change(code)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(2):  # the second finds it finished
+            seen.append(train(config, folder=tmp_path / "runs", quiet=True))
+    for record in seen:
+        assert record.environment[own_code.FIELD] == own_code.own_code_of(config)
+        assert record.environment[own_code.FIELD] != failed.environment[own_code.FIELD]
+        assert "resumed_in" not in record.environment

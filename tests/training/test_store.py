@@ -138,6 +138,20 @@ class TestResumption:
         resumed_in = [{"device": "cuda"}, ENVIRONMENT]
         assert store.get("cifar10-s1").environment == {**ENVIRONMENT, "resumed_in": resumed_in}
 
+    def test_what_was_not_known_when_it_failed_is_recorded_when_it_begins(self, store):
+        """A run whose data or noise cannot be made is recorded as failed, with nothing else to tell."""
+        store.begin("cifar10-s1", CONFIG, "3f2a", environment={}, noise={})
+        store.fail("cifar10-s1", "no noise")
+        begin(store)
+        record = store.get("cifar10-s1")
+        assert (record.environment, record.noise) == (ENVIRONMENT, {"rate": 0.8})
+
+    def test_begun_afresh_it_is_as_it_is_now(self, store):
+        begin(store)
+        store.begin("cifar10-s1", CONFIG, "3f2a", {"device": "cuda"}, {"rate": 0.7}, afresh=True)
+        record = store.get("cifar10-s1")
+        assert (record.environment, record.noise) == ({"device": "cuda"}, {"rate": 0.7})
+
     def test_a_failed_run_can_go_on(self, store):
         begin(store)
         store.fail("cifar10-s1", "loss is NaN")

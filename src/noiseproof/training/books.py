@@ -55,8 +55,8 @@ class Books:
         """Whether a run has finished or failed."""
         return run_id in self.failed or run_id in self._finished
 
-    def begin(self, run: Run) -> None:
-        """Note a run that begins or goes on."""
+    def begin(self, run: Run, *, afresh: bool) -> None:
+        """Note a run that begins, or goes on from a checkpoint."""
         run_id = run.config.run_id
         summary = run.labels.summary | {
             "label_marginals": label_marginals(run.labels.given, run.data.num_classes)
@@ -69,7 +69,7 @@ class Books:
             if run.weights_report is not None:
                 environment["weights"] = str(run.weights_report)
             self._require_records(run)
-            self.store.begin(run_id, config, run.config.hash, environment, summary)
+            self.store.begin(run_id, config, run.config.hash, environment, summary, afresh=afresh)
             for sink in self.sinks:
                 sink.begin(run_id, config)
         self.shown.begin(run_id, run.config.epochs, run.epoch)

@@ -93,7 +93,7 @@ def train_pack(
         ranks.join(device)
         store = stack.enter_context(Store(folder))
         waiting = [config for config in configs if not store.find(config.hash)]
-        warn_of_other_code(_recorded(configs, store))
+        warn_of_other_code(_recorded(configs, folder, store))
         if device.type == "cpu" and data is None and ranks.count() == 1:
             processes = min(processes, len(waiting))
             if processes > 1:
@@ -130,14 +130,19 @@ def train_pack(
         return [_record_of(config, store) for config in configs]
 
 
-def _recorded(configs: Sequence[Config], store: Store) -> Iterator[tuple[Config, RunRecord]]:
-    """Configs that use code of the user's own, and what is recorded of their runs."""
+def _recorded(configs: Sequence[Config], folder: Path, store: Store) -> Iterator[tuple[Config, RunRecord]]:
+    """Configs that use code of the user's own, and their records, but for runs of which nothing was kept."""
     for config in configs:
         if own_code_of(config):
             with suppress(LookupError):
                 record = _record_of(config, store)
-                if record.config_hash == config.hash:
+                is_kept = record.status == "finished" or _checkpoint(folder, config).exists()
+                if record.config_hash == config.hash and is_kept:
                     yield config, record
+
+
+def _checkpoint(folder: Path, config: Config) -> Path:
+    return folder / config.run_id / "checkpoint.pt"
 
 
 def _check_inputs(configs: Sequence[Config]) -> None:
@@ -210,10 +215,11 @@ def _train_together(
 
 def _opened(config: Config, data: TrainingData, books: Books) -> Run:
     run = Run(config, data)
-    checkpoint = books.folder / config.run_id / "checkpoint.pt"
-    if checkpoint.exists():
+    checkpoint = _checkpoint(books.folder, config)
+    goes_on = checkpoint.exists()
+    if goes_on:
         run.restore(checkpoint)
-    books.begin(run)
+    books.begin(run, afresh=not goes_on)
     if run.epoch == config.epochs:  # stopped after its last epoch, before it was called finished
         books.finish(run)
     return run

@@ -121,8 +121,19 @@ class Store:
         config_hash: str,
         environment: Mapping[str, Any],
         noise: Mapping[str, Any],
+        *,
+        afresh: bool = False,
     ) -> None:
         """Record that a run starts, or goes on: then its start, config, noise and epochs stay as they are.
+
+        Args:
+            run_id: its name.
+            config: everything that decides what it computes.
+            config_hash: hash of the decisive part of ``config``.
+            environment: what it runs on now.
+            noise: what the label noise came out as.
+            afresh: nothing is left of what an earlier start had computed, as after an error in its first step: then
+                environment and noise are those of now alone. So they are where none were recorded.
 
         Raises:
             OtherConfigError: the name is taken by a run with another ``config_hash``.
@@ -133,7 +144,7 @@ class Store:
         searched = tuple(_searchable(told.get(key)) for key in ("dataset", "noise", "loss"))
         with self._writing() as connection:
             known = connection.execute(
-                "SELECT number, id, config_hash, environment FROM runs WHERE id = ?", (run_id,)
+                "SELECT number, id, config_hash, environment, noise FROM runs WHERE id = ?", (run_id,)
             ).fetchone()
             if known is None:
                 connection.execute(
@@ -144,16 +155,19 @@ class Store:
                 seal(connection, self._row(connection, run_id)[0])
                 return
             self._read(connection, known[0], epochs=True)  # a damaged record is not added to
-            number, known_id, known_hash, known_environment = known
+            number, known_id, known_hash, known_environment, known_noise = known
             if known_hash != config_hash or known_id != run_id:
                 raise OtherConfigError(
                     f"run {known_id} exists and was made with another config (hash {known_hash}, now "
                     f"{config_hash} for {run_id}); give the new run another name, or use another runs folder"
                 )
+            told_of = (_with_resumption(known_environment, texts[1]), known_noise)
+            if afresh or not (decoded(known_environment) or decoded(known_noise)):
+                told_of = texts[1:]
             connection.execute(
-                "UPDATE runs SET status = 'running', ended = NULL, result = NULL, error = NULL, environment = ? "
-                "WHERE number = ?",
-                (_with_resumption(known_environment, texts[1]), number),
+                "UPDATE runs SET status = 'running', ended = NULL, result = NULL, error = NULL, environment = ?, "
+                "noise = ? WHERE number = ?",
+                (*told_of, number),
             )
             seal(connection, number)
 
