@@ -12,7 +12,7 @@ import re
 _BEGINNING = r"""(?:^|[;\t\r\n])[\s"\0\ufeff]*"""
 _SIGNS = r"=+\-@＝＋－＠"
 _RISKY = re.compile(rf"{_BEGINNING}(?=[{_SIGNS}'])")
-_GUARDED = re.compile(rf"({_BEGINNING})'(?=[{_SIGNS}'])")
+_GUARDED = re.compile(rf"({_BEGINNING})'(?=[{_SIGNS}']|\d+$)")
 
 
 def safe_cell(text: str) -> str:
@@ -27,10 +27,28 @@ def safe_cell(text: str) -> str:
     return _RISKY.sub(lambda found: f"{found[0]}'", text)
 
 
-def original_text(cell: str) -> str:
-    """The text that :func:`safe_cell` was given.
+def number_as_text(text: str) -> str:
+    """A cell for digits that are a name and no number, marked as spreadsheets mark them.
 
-    >>> original_text("'=1+1"), original_text("'tis a cat")
-    ('=1+1', "'tis a cat")
+    >>> number_as_text("2023")
+    "'2023"
+    """
+    return f"'{text}"
+
+
+def is_number_as_text(cell: str) -> bool:
+    """Whether a cell holds digits that are marked as a name.
+
+    >>> is_number_as_text("'2023"), is_number_as_text("2023"), is_number_as_text("'tis")
+    (True, False, False)
+    """
+    return cell.startswith("'") and cell[1:].isdecimal()
+
+
+def original_text(cell: str) -> str:
+    """The text that :func:`safe_cell` or :func:`number_as_text` was given.
+
+    >>> original_text("'=1+1"), original_text("'tis a cat"), original_text("'2023")
+    ('=1+1', "'tis a cat", '2023')
     """
     return _GUARDED.sub(r"\1", cell)

@@ -275,3 +275,26 @@ def test_a_header_that_is_no_csv(tmp_path):
     reviewed.write_text("index,given,suggested," + "d" * 200_000 + "\n")
     with pytest.raises(BadFileError, match="CSV text"):
         apply_review(named_data(), reviewed)
+
+
+@pytest.mark.parametrize(
+    ("names", "cells", "read"),
+    [
+        (("17", "3"), ["'17", "'3"], ("17", "3")),  # folders that are called so
+        (("0", "1", "10", "2"), ["0", "1", "'10", "'2"], ("0", "1", "10", "2")),
+        (("0", "1", "2"), ["0", "1", "2"], ("0", "1", "2")),
+        (("'3", "cat"), ["''3", "cat"], ("'3", "cat")),
+    ],
+)
+def test_classes_whose_names_are_numbers_come_back_as_they_were(tmp_path, names, cells, read):
+    files = []
+    for index in range(len(names)):
+        files.append(tmp_path / f"{index}.png")
+        Image.new("L", (4, 4)).save(files[-1])
+    labels = np.arange(len(names), dtype=np.int64)
+    data = datasets.LabeledData("mine", "train", labels, names, paths=tuple(files))
+    write_labels(data, labels, tmp_path / "list.csv")
+    with (tmp_path / "list.csv").open() as file:
+        assert [row["label"] for row in csv.DictReader(file)] == cells
+    again = datasets.load(f"csv:{tmp_path / 'list.csv'}")
+    assert (again.class_names, again.labels.tolist()) == (read, labels.tolist())

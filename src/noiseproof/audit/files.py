@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from noiseproof.audit.corrections import earlier_decisions
 from noiseproof.audit.scores import LabelAudit
 from noiseproof.datasets import BadFileError, LabeledData
-from noiseproof.spreadsheet import safe_cell
+from noiseproof.spreadsheet import number_as_text, safe_cell
 
 SUSPECTS = "suspects.csv"
 CLEANED = "cleaned.csv"
@@ -121,8 +121,14 @@ def write_labels(
 
 def _label_row(data: LabeledData, index: int, label: int, folder: Path, with_split: bool) -> list[str]:
     where = str(index) if data.paths is None else _from(folder, data.paths[index])
-    names = [safe_cell(data.class_names[each]) for each in (label, data.labels[index])]
+    names = [_class_cell(data.class_names, each) for each in (label, data.labels[index])]
     return [where, *names, *([data.split] if with_split else [])]
+
+
+def _class_cell(class_names: Sequence[str], index: int) -> str:
+    """A class as ``csv:FILE`` reads it: digits would be an index there, which the names of folders may not be."""
+    name = class_names[index]
+    return number_as_text(name) if name.isdecimal() and name != str(index) else safe_cell(name)
 
 
 def _from(folder: Path, path: Path) -> str:

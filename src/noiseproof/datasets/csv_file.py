@@ -10,7 +10,8 @@ used where there is one, others are passed over::
 
 Spreadsheets of some countries write semicolons or tabs where others write commas; all are read. A relative path
 counts from the CSV file's folder. Labels are names, sorted alphabetically, or, if all of them
-are whole numbers, class indices. Without a split column every row is training data.
+are whole numbers, class indices; an apostrophe before a number (``'2023``) makes it a name. Without a split column
+every row is training data.
 """
 
 import csv
@@ -25,7 +26,7 @@ from noiseproof.datasets.decode import IMAGE_SUFFIXES
 from noiseproof.datasets.errors import BadFileError, DataError, NoSuchSplitError
 from noiseproof.datasets.labeled_data import SPLITS, LabeledData
 from noiseproof.datasets.registry import PrefixSource, register_prefix
-from noiseproof.spreadsheet import original_text
+from noiseproof.spreadsheet import is_number_as_text, original_text
 
 MOST_CLASSES = 100_000
 MOST_DIGITS = 20
@@ -45,7 +46,7 @@ def read(path: Path, split: str) -> LabeledData:
     if not rows:
         raise BadFileError(path, "at least one row below the header", "none")
     class_names, index_of = _classes(path, [label for _, label, _ in rows])
-    kept = [(file, index_of[label]) for file, label, its_split in rows if its_split == split]
+    kept = [(file, index_of[original_text(label)]) for file, label, its_split in rows if its_split == split]
     if not kept:
         found = ", ".join(sorted({its_split for _, _, its_split in rows}))
         raise NoSuchSplitError(f"csv:{path}: expected rows of the {split} split, found only {found}")
@@ -112,7 +113,6 @@ def _check_row(path: Path, line: int, row: dict[str, str]) -> tuple[Path, str, s
     if None in row or None in row.values():
         raise BadFileError(path, f"as many fields as the header on line {line}", "another number of them")
     file, label, split = row["path"].strip(), row["label"].strip(), row.get("split", "train").strip()
-    label = original_text(label)  # an audit writes an apostrophe before what a spreadsheet would run
     if not file or not label:
         shown = f"path {file[:200]!r}, label {label[:200]!r}"
         raise BadFileError(path, f"a path and a label on line {line}", shown)
@@ -127,8 +127,10 @@ def _check_row(path: Path, line: int, row: dict[str, str]) -> tuple[Path, str, s
 
 
 def _classes(path: Path, labels: list[str]) -> tuple[tuple[str, ...], dict[str, int]]:
-    names = sorted(set(labels))
-    if all(name.isdecimal() for name in names):
+    cells = set(labels)
+    # An audit writes an apostrophe before what a spreadsheet would run, and before numbers that are names.
+    names = sorted({original_text(cell) for cell in cells})
+    if all(name.isdecimal() for name in names) and not any(map(is_number_as_text, cells)):
         highest = max(names, key=lambda name: (len(name) > MOST_DIGITS, int(name[:MOST_DIGITS])))
         if len(highest) > MOST_DIGITS or int(highest) >= MOST_CLASSES:
             expected, found = f"class indices below {MOST_CLASSES}", highest[:MOST_DIGITS]
