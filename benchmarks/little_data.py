@@ -3,17 +3,22 @@
 
 Real pictures are written into a folder as a user would have them, those with a wrong label in the wrong class,
 wrong masks beside right ones, and a clean test part. Every run is ``noiseproof train folder:…`` as it is planned
-for the folder, with batch, epochs and schedule of a setting in place of the planned ones: "row" has those of the
-row of the paper. Accuracy on clean labels after the last epoch; pooled Dice on clean masks over the last ten.
+for the folder, with batch, epochs and schedule of a setting in place of the planned ones: "planned" changes
+nothing, "row" has those of the row of the paper. Accuracy on clean labels after the last epoch; pooled Dice on
+clean masks over the last ten.
 
-Pictures have 40% symmetric noise, each label drawn by itself; of the masks half are wrong by half their area. So
-that one core can do it, most sets are brought to fewer pixels than planned, and masks have unet-small:
+Images have 40% symmetric noise, each label drawn by itself, or the noise that the set's name ends with; of the
+masks half are wrong by half their area. So that one core can do it, most sets are brought to fewer pixels than
+planned, and some have a smaller network:
 
 * fashion (28 pixels, as planned), fashion14 (14), digits (8), cifar10 (16).
-* isic: lesions at 32 pixels.
+* cifar10-small: 16 pixels and mnist-cnn in place of cnn8; cifar10-uneven: the same, and the rarest class has
+  half as many images as the commonest.
+* isic: lesions at 32 pixels, unet-small.
 
     python benchmarks/little_data.py --out docs/performance/little-data.jsonl    what is on record there: hours
     python benchmarks/little_data.py --set fashion --sizes 200 500 --settings row "batch 32" --losses anl-ce ce
+    python benchmarks/little_data.py --set fashion14-asym-0.4 --sizes 1000 --settings planned --losses gce "anl-ce*"
     python benchmarks/little_data.py --table docs/performance/little-data.jsonl  means, for docs/plan.md
 
 The data sets have to be there: noiseproof data get NAME. What is on record in the file is not trained again.
@@ -36,7 +41,7 @@ from noiseproof import datasets, noise
 from noiseproof.planning.own_data import config_of
 from noiseproof.training import train
 
-RATE = 0.4
+NOISE = "sym-0.4"
 SHARE, STRENGTH = 0.5, 0.5
 TESTED = 1_000
 """Test pictures, at most."""
@@ -69,7 +74,16 @@ def _cosine(least: int = 0, batch: int | None = None) -> Callable[[Planned], Cha
     return lambda planned: _steps(least, batch)(planned) | {"schedule": "cosine"}
 
 
+def _weights(entropy_weight: float) -> Changes:
+    """ANL-CE*'s, with α and β of the row of small grey images."""
+    return {"loss_parameters": {"alpha": 1.0, "beta": 1.0, "entropy_weight": entropy_weight}}
+
+
 PICTURES: dict[str, Callable[[Planned], Changes]] = {
+    "planned": lambda planned: {},
+    "learning rate x 10": lambda planned: {"learning_rate": 0.1},
+    "lambda 2": lambda planned: _weights(2.0),
+    "lambda 0.4": lambda planned: _weights(0.4),
     "row": _steps(0),
     "batch 64": _steps(0, 64),
     "batch 32": _steps(0, 32),
@@ -93,21 +107,49 @@ def settings_of(what: str) -> dict[str, Callable[[Planned], Changes]]:
 FASTER: dict[str, Changes] = {
     "isic": {"model": "unet-small"},
     "cifar10": {"image_size": 16},
+    "cifar10-small": {"image_size": 16, "model": "mnist-cnn"},
+    "cifar10-uneven": {"image_size": 16, "model": "mnist-cnn"},
     "digits": {"image_size": 8, "augment": "none"},
     "fashion14": {"image_size": 14},
 }
 """Where the planned network or size would take hours on one core; and digits must not be mirrored."""
 
-SOURCES = {"fashion": "fashion-mnist", "fashion14": "fashion-mnist", "cifar10": "cifar10", "digits": "digits"}
+SOURCES = {
+    "fashion": "fashion-mnist",
+    "fashion14": "fashion-mnist",
+    "cifar10": "cifar10",
+    "cifar10-small": "cifar10",
+    "cifar10-uneven": "cifar10",
+    "digits": "digits",
+}
 ROWS = {
     "fashion": (50, 128),
     "fashion14": (50, 128),
     "cifar10": (120, 128),
+    "cifar10-small": (120, 128),
+    "cifar10-uneven": (120, 128),
     "digits": (50, 128),
     "isic": (100, 16),
 }
 """Epochs and batch of the row of the paper that a plan takes, before rules for little data."""
 
+NOISES = ("clean", "sym-0.2", "sym-0.4", "sym-0.6", "asym-0.4")
+SETS = (*ROWS, *(f"{what}-{noise}" for what in SOURCES for noise in NOISES if noise != NOISE))
+
+
+def parts_of(name: str) -> tuple[str, str]:
+    """Set and noise of a name.
+
+    >>> parts_of("fashion14-asym-0.4"), parts_of("cifar10-small")
+    (('fashion14', 'asym-0.4'), ('cifar10-small', 'sym-0.4'))
+    """
+    for noisy in NOISES:
+        if name.endswith(f"-{noisy}"):
+            return name.removesuffix(f"-{noisy}"), noisy
+    return name, NOISE
+
+
+LOSSES = ("ce", "gce", "nce+rce", "anl-ce", "anl-ce*")
 
 RECORDED: tuple[tuple[str, Sequence[int], Sequence[str], Sequence[str], Sequence[int]], ...] = (
     ("digits", (100, 200, 500, 1_000), ("row", "batch 64", "batch 32"), ("anl-ce",), (1, 2)),
@@ -127,18 +169,47 @@ RECORDED: tuple[tuple[str, Sequence[int], Sequence[str], Sequence[str], Sequence
     ("isic", (20,), ("row", "cosine", "cosine, batch 4"), ("ce",), (1, 2)),
     ("isic", (60,), ("cosine, batch 8",), ("anl-ce",), (1, 2)),
     ("isic", (200,), ("row", "cosine"), ("anl-ce",), (1,)),
+    ("digits", (500, 1_000), ("lambda 0.4", "lambda 2"), ("anl-ce*",), (1, 2)),
+    ("fashion14", (3_000,), ("lambda 0.4", "lambda 2"), ("anl-ce*",), (1, 2)),
+    ("digits", (200, 500, 1_000), ("planned",), LOSSES, (1, 2, 3)),
+    ("fashion14", (200, 500, 1_000, 3_000), ("planned",), LOSSES, (1, 2, 3)),
+    ("fashion14", (3_000,), ("learning rate x 10", "batch 16"), ("anl-ce",), (1, 2)),
+    ("fashion14-asym-0.4", (1_000, 3_000), ("planned",), LOSSES, (1, 2)),
+    ("fashion14-clean", (1_000, 3_000), ("planned",), ("ce", "gce", "anl-ce"), (1, 2)),
+    ("fashion14-sym-0.6", (3_000,), ("planned",), LOSSES, (1, 2)),
+    ("cifar10-small", (1_000, 3_000), ("planned",), LOSSES, (1, 2)),
+    ("fashion14", (10_000,), ("planned",), ("ce", "gce", "anl-ce"), (1, 2)),
+    ("cifar10-small-asym-0.4", (3_000,), ("planned",), LOSSES, (1,)),
+    ("cifar10-uneven", (3_000,), ("planned",), ("anl-ce", "anl-ce*"), (1, 2)),
+    ("fashion14", (30_000,), ("planned",), ("gce", "anl-ce"), (1,)),
 )
 """Sets, sizes, settings, losses and seeds that are on record."""
 
 
-def write_pictures(root: Path, what: str, count: int, seed: int) -> None:
+def wrong_labels(labels: np.ndarray, what: str, noisy: str, seed: int) -> np.ndarray:
+    """Labels under a noise, each drawn by itself."""
+    if noisy == "clean":
+        return labels
+    kind, _, rate = noisy.partition("-")
+    if kind == "sym":
+        return noise.symmetric(labels, float(rate), 10, seed, generator="bernoulli").labels
+    flips = "cifar10" if SOURCES[what] == "cifar10" else "mnist-like"
+    return noise.asymmetric(labels, float(rate), flips, seed, generator="bernoulli").labels
+
+
+def write_pictures(root: Path, name: str, count: int, seed: int) -> None:
     """A folder of classes; a picture whose label is wrong lies in the wrong one."""
+    what, noisy = parts_of(name)
     for split, most in (("train", count), ("test", TESTED)):
         data = datasets.load(SOURCES[what], split)
-        rows = np.random.RandomState(seed).permutation(len(data))[:most]
+        rows = np.random.RandomState(seed).permutation(len(data))
+        if split == "train" and what.endswith("-uneven"):
+            kept = np.random.RandomState(seed).random_sample(len(rows)) < 1 - data.labels[rows] / 18
+            rows = rows[kept]
+        rows = rows[:most]
         labels = data.labels[rows]
         if split == "train":
-            labels = noise.symmetric(labels, RATE, data.num_classes, seed, generator="bernoulli").labels
+            labels = wrong_labels(labels, what, noisy, seed)
         assert data.images is not None
         for index, (row, label) in enumerate(zip(rows, labels, strict=True)):
             folder = root / split / data.class_names[label].replace("/", "-")
@@ -165,28 +236,29 @@ def write_masks(root: Path, count: int, seed: int) -> None:
             drawn.save(root / split / "masks" / f"{index:04}.png")
 
 
-def run(scratch: Path, what: str, count: int, loss: str, setting: str, seed: int) -> dict[str, Any]:
+def run(scratch: Path, name: str, count: int, loss: str, setting: str, seed: int) -> dict[str, Any]:
     """Train one setting on one folder."""
-    root = scratch / f"{what}-{count}-{seed}"
+    root = scratch / f"{name}-{count}-{seed}"
+    what, _ = parts_of(name)
     is_masks = what.startswith("isic")
     if not root.is_dir():
         if is_masks:
             write_masks(root, count, seed)
         else:
-            write_pictures(root, what, count, seed)
+            write_pictures(root, name, count, seed)
     samples = len(datasets.load(f"folder:{root}"))
     epochs, batch = ROWS["isic" if is_masks else what]
     changes = settings_of(what)[setting](Planned(samples, epochs, batch))
     if is_masks and "schedule" not in changes:
         changes |= {"schedule": "exponential"}
     said = {"loss": loss, "seed": seed, **changes}
-    said |= FASTER.get(what, {}) | {"evaluate_every": changes["epochs"]}
+    said |= FASTER.get(what, {}) | {"evaluate_every": changes.get("epochs", epochs)}
     config = config_of(f"folder:{root}", None, said)
     started = perf_counter()
     record = train(config, folder=scratch / "runs", quiet=True)
     assert record.result is not None
     return {
-        "set": f"{what} {count}",
+        "set": f"{name} {count}",
         "loss": loss,
         "setting": setting,
         "seed": seed,
@@ -225,7 +297,7 @@ def _by_size(name: str) -> tuple[str, int]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--set", dest="what", choices=tuple(ROWS), help="one set; all on record by default")
+    parser.add_argument("--set", dest="what", choices=SETS, help="one set; all on record by default")
     parser.add_argument("--sizes", type=int, nargs="+", default=[200, 500, 1_000])
     parser.add_argument("--losses", nargs="+", default=["anl-ce"])
     parser.add_argument("--settings", nargs="+", help="all by default")

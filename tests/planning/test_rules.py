@@ -11,6 +11,7 @@ from noiseproof.planning import Facts, Noise, decide, rules
 from noiseproof.planning.sources import (
     Cells,
     LittleData,
+    LittleDataLosses,
     Measured,
     Numbers,
     PageRow,
@@ -65,6 +66,9 @@ def test_rules_have_names_of_their_own():
         LittleData("digits 200", "anl-ce", "row", "batch 16", (40.0, 71.5)),  # the other way round
         LittleData("digits 200", "anl-ce", "batch 16", "row", (71.5, 40.1)),
         LittleData("digits 201", "anl-ce", "batch 16", "row", (71.5, 40.0)),
+        LittleDataLosses("digits 500", "anl-ce", "gce", (85.8, 89.8)),  # the other way round
+        LittleDataLosses("digits 500", "gce", "anl-ce", (89.8, 85.9)),
+        LittleDataLosses("digits 501", "gce", "anl-ce", (89.8, 85.8)),
         Measured("balance 0.2", "anl-ce*", "anl-ce", (79.1, 82.5)),
         Measured("balance 0.2", "anl-ce", "anl-ce*", (82.5, 79.2)),
         Measured("balance 0.25", "anl-ce", "anl-ce*", (82.5, 79.1)),
@@ -296,11 +300,31 @@ def test_a_plan_for_masks_has_the_loss_as_the_recipe_resolves_it(loss):
 )
 def test_little_data_smaller_batches(changes, batch, steps):
     """Until there are 500 steps in the row's epochs, which stay what they are."""
-    plan = chosen(facts(**changes))
+    plan = chosen(facts(**changes), loss="anl-ce")
     assert plan["batch_size"].value == batch
     assert plan["epochs"].value * -(-changes["samples"] // batch) == steps
     if plan["batch_size"].rule == "batch-little-data":
         assert plan["batch_size"].reason.endswith(f"{batch} gives {steps}")
+
+
+@pytest.mark.parametrize(
+    ("changes", "loss"),
+    [
+        ({"samples": 10_000}, "gce"),
+        ({"samples": 1_000, "noise": Noise(0.3, "asym")}, "gce"),
+        ({"samples": 10_001}, "anl-ce"),
+        ({"samples": 1_000, "grey": False}, "anl-ce"),
+        ({"samples": 1_000, "side": 32}, "anl-ce"),
+        ({"samples": 1_000, "recipe": "mnist-like"}, "anl-ce"),  # a set of the paper keeps its loss
+    ],
+    ids=str,
+)
+def test_few_small_grey_images_of_ones_own_are_trained_with_gce(changes, loss):
+    plan = chosen(facts(**{"grey": True, "side": 28, **changes}))
+    assert plan["loss"].value == loss
+    if loss == "gce":
+        assert (plan["loss_parameters"].value, plan["batch_size"].value) == ({"q": 0.7}, 128)
+        assert "l1" not in plan
 
 
 @pytest.mark.parametrize(("loss", "batch"), [("anl-ce", 16), ("anl-ce*", 16), ("ce", 128), ("gce", 128)])

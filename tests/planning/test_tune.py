@@ -141,7 +141,7 @@ def test_a_number_that_is_named_is_searched_alone():
     words = ("tune", *SHORT, "--loss", "gce", "--trials", "2", "--out", "tuned.toml")
     told = run(*words, "--search", "q=0.3:0.9")
     assert told.exit_code == 0, told.stderr
-    assert "-of-q: q 0.3–0.9; 2 epochs a trial." in told.stdout
+    assert "-of-q: q 0.3–0.9; 2 epochs per trial." in told.stdout
     assert "Not searched" not in told.stdout
     assert told.stdout.endswith("noiseproof train digits --recipe tuned.toml --noise sym-0.4\n")
     tuned = tomllib.loads(Path("tuned.toml").read_text())
@@ -150,7 +150,7 @@ def test_a_number_that_is_named_is_searched_alone():
     other = run(*words, "--search", "q=0.2:0.9")
     assert (other.exit_code, "was begun with other settings (search" in other.stderr) == (2, True)
     usual = run("tune", *SHORT, "--loss", "nce+agce", "--trials", "1")
-    assert "Not searched: a, q; --search NAME=LOW:HIGH searches what you name." in usual.stdout
+    assert "Not searched: a, q; choose what to search with --search NAME=LOW:HIGH." in usual.stdout
 
 
 def test_ctrl_c_keeps_all_trials_and_says_how_to_go_on():
@@ -173,7 +173,7 @@ def test_ctrl_c_keeps_all_trials_and_says_how_to_go_on():
         process.kill()
     assert process.returncode == 130, errors
     name = study_name(config(epochs=20))
-    assert f"Go on with: noiseproof tune {' '.join(words)} --study {name}" in errors
+    assert f"Continue with: noiseproof tune {' '.join(words)} --study {name}" in errors
     states = [(each.state.name, bool(each.user_attrs)) for each in trials_of(name)]
     assert states[0] == ("COMPLETE", False)
     assert states[-1] == ("WAITING", False)  # the one that was stopped, to be begun again
