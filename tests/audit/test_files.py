@@ -212,7 +212,7 @@ def test_the_command_from_pictures_to_corrected_labels(photos, tmp_path):
         writer.writerows({**row, "decision": "change" if "00.png" in row["path"] else ""} for row in suspects)
     applied = run(f"folder:{photos}", "--out", out, "--apply", tmp_path / "reviewed.csv")
     assert applied.exit_code == 0, applied.output
-    assert applied.output.startswith("2 labels changed, 0 confirmed, 0 samples dropped")
+    assert applied.output.startswith("2 labels changed, 0 confirmed, 0 images dropped")
     corrected = datasets.load(f"csv:{out / 'corrected.csv'}")
     names = [corrected.class_names[label] for label in corrected.labels]
     truth = ["bright" if ("dark" in str(p)) == (p.name == "00.png") else "dark" for p in corrected.paths]
@@ -230,8 +230,8 @@ def test_the_command_tells_of_equal_pictures_with_different_labels(photos, tmp_p
     assert "different labels" not in result.output
     (photos / "bright/copy.png").write_bytes((photos / "dark/01.png").read_bytes())
     result = run(*words)
-    assert "1 picture stands there more than once, with different labels" in result.output
-    assert f"noiseproof data check folder:{photos} names them." in result.output
+    assert "1 image occurs more than once, with different labels" in result.output
+    assert f"noiseproof data check folder:{photos} lists them." in result.output
 
 
 def test_the_command_warns_of_the_rate_where_the_model_knows_little(tmp_path, monkeypatch):
@@ -247,7 +247,7 @@ def test_the_command_warns_of_the_rate_where_the_model_knows_little(tmp_path, mo
         np.save("p.npy", found)
         result = run("digits", "--probabilities", "p.npy")
         assert result.exit_code == 0, result.output
-        assert ("does not know these pictures well" in result.output) == is_weak
+        assert ("does not know these images well" in result.output) == is_weak
 
 
 @pytest.mark.parametrize(

@@ -97,7 +97,7 @@ def test_the_command_keeps_both(photos, tmp_path):
     assert len(rows) == 4
     file.write_text(file.read_text().replace(",\n", ",change\n").replace(",\r\n", ",change\r\n"))
     again = CliRunner().invoke(app, [*words, *quick])
-    assert f"Decisions that stood in it: {len(rows)}, all kept" in again.output
+    assert f"Kept {len(rows)} decisions already in suspects.csv" in again.output
     applied = CliRunner().invoke(app, [*words, "--apply", str(file)])
     assert applied.exit_code == 0, applied.output
     corrected = f"csv:{tmp_path / 'audit' / 'corrected.csv'}"

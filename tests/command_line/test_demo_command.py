@@ -112,7 +112,7 @@ def test_a_stopped_demo_goes_on(run, monkeypatch):
         patch.setattr(engine_module, "Interruption", AtOnce)
         done = run()
     assert done.exit_code == 130
-    assert "Go on with the same command" in done.output
+    assert "Continue with the same command" in done.output
     assert run().exit_code == 0
 
 

@@ -21,9 +21,9 @@ COMMANDS = (["losses"], ["models"], ["data", "list"], ["bench", "cifar10-table",
 
 
 FROM_WHAT_IS_NOT_THERE = {
-    "bench": "leave --from out, or say --records, which writes the file where there is none",
-    "table": "noiseproof bench digits-table --records FILE writes one, and without --from the runs folder is read",
-    "report": "noiseproof bench digits-table --records FILE writes one, and without --from the runs folder is read",
+    "bench": "leave --from out, or use --records, which creates the file if it is missing",
+    "table": "noiseproof bench digits-table --records FILE writes one; without --from, the runs folder is read",
+    "report": "noiseproof bench digits-table --records FILE writes one; without --from, the runs folder is read",
 }
 
 
@@ -92,8 +92,8 @@ ADVICE = {
     errno.EPERM: "the place is read-only or closed to you; change that, or choose another one",
     errno.EFBIG: "no file may become that large there",
     errno.EISDIR: "it is a folder; name a file in it",
-    errno.ENOTDIR: "a file is there where a folder was expected; choose another name",
-    errno.EEXIST: "a file is there where a folder was expected; choose another name",
+    errno.ENOTDIR: "there is a file where a folder was expected; choose another name",
+    errno.EEXIST: "there is a file where a folder was expected; choose another name",
 }
 
 
@@ -186,7 +186,7 @@ def test_a_folder_in_the_place_of_a_file_and_a_file_in_the_place_of_a_folder(lin
     assert "it is a folder; name a file in it" in write_table(line, tmp_path)[1]
     (tmp_path / "file").touch()
     code, said = write_table(line, tmp_path / "file" / "t.csv")
-    assert (code, "a file is there where a folder was expected" in said) == (2, True)
+    assert (code, "there is a file where a folder was expected" in said) == (2, True)
 
 
 @pytest.mark.parametrize("words", [["--out", "~/x/t.csv"], ["--out=~/x/t.csv"]], ids=str)

@@ -42,7 +42,7 @@ def test_the_loss_of_the_page_is_a_loss_like_any_other(tmp_path):
     (tmp_path / "grid.toml").write_text(GRID)
     unknown = noiseproof(tmp_path, "losses", "nsquare").stderr
     assert "unknown name 'nsquare'" in unknown
-    assert unknown.endswith("(one of your own is known with: noiseproof --import MODULE)\n")
+    assert unknown.endswith("(to use one of your own: noiseproof --import MODULE)\n")
     told = noiseproof(tmp_path, "--import", "mine", "losses", "nsquare")
     assert "Normalised squared error" in told.stdout, told.stderr
     assert "class      mine.NormalizedSquare" in told.stdout

@@ -59,7 +59,7 @@ def test_a_loss_is_checked_and_what_is_wrong_makes_the_status_one():
         object.__setattr__(record("ce"), "symmetric", False)
     assert wrong.exit_code == 1
     assert "wrong  symmetric" in wrong.stdout
-    for words, text in (((), "--check: name a loss"), (("dice",), "looks at whole images")):
+    for words, text in (((), "--check: expected the name of a loss"), (("dice",), "looks at whole images")):
         refused = run("losses", *words, "--check")
         assert (refused.exit_code, text in refused.stderr) == (2, True)
 

@@ -60,8 +60,8 @@ def test_without_them_it_says_how_many_runs_there_are_and_what_finds_them(run, t
     done = run(command, "digits-table", *said)
     assert done.exit_code == 2
     (line,) = done.output.strip().splitlines()
-    assert "2 finished runs there have its data, losses and noises, but other settings or seeds" in line
-    advice, found, options = line.partition("2 of them with: ")
+    assert "2 finished runs there have the same data, losses and noises, but other settings or seeds" in line
+    advice, found, options = line.partition("2 of them can be read with: ")
     assert found, advice
     assert run(command, "digits-table", *shlex.split(options)).exit_code == 0
 
@@ -74,7 +74,7 @@ def test_runs_of_another_seed_alone_are_counted(run, trained):
         'dataset = "digits"\nnoises = ["sym-0.4"]\nseeds = [7]\n[[methods]]\nlabel = "CE"\nloss = "ce"\n'
     )
     line = run("table", "seven.toml").output
-    assert "1 finished run there has its data, losses and noises" in line
+    assert "1 finished run there has the same data, losses and noises" in line
     assert "--records FILE" in line
 
 

@@ -70,13 +70,13 @@ class TestNothing:
     def test_no_runs_yet(self, folder):
         result = run()
         assert result.exit_code == 0
-        assert "no runs yet; start one with: noiseproof train digits --loss anl-ce" in result.stdout
+        assert "No runs yet. Start one with: noiseproof train digits --loss anl-ce" in result.stdout
         assert not folder.exists()
 
     def test_default_folder_is_runs_in_the_current_one(self, tmp_path, monkeypatch):
         monkeypatch.delenv("NOISEPROOF_RUNS", raising=False)
         monkeypatch.chdir(tmp_path)
-        assert "(looked in runs)" in run().stdout
+        assert "(Looked in runs.)" in run().stdout
 
     def test_json_of_nothing(self, folder):
         assert json.loads(run("--json").stdout) == []
@@ -89,7 +89,7 @@ class TestNothing:
     def test_no_match(self, filled):
         result = run("--loss", "gce")
         assert result.exit_code == 0
-        assert "no run with loss gce; without filters there are some" in result.stdout
+        assert "No run matches loss gce; " in result.stdout
 
 
 class TestList:
@@ -107,7 +107,7 @@ class TestList:
         assert lines[2].strip().endswith("5 min 00 s")
 
     def test_best_is_marked_as_such(self, filled):
-        assert "best: the highest of all epochs, picked on the test set, so for comparison only" in words(
+        assert "best: the best of all epochs, picked on the test set, so for comparison only" in words(
             run().stdout
         )
 
@@ -140,7 +140,7 @@ class TestList:
                 train(store, f"digits-{number:02}", epochs=0)
         table = run().stdout
         assert len(re.findall(r"^ ?digits-\d\d", table, re.M)) == runs.LISTED
-        assert "the newest 30; more with --limit" in table
+        assert "Only the newest 30 are shown; use --limit for more" in table
         assert len(json.loads(run("--json").stdout)) == runs.LISTED + 2
 
     def test_a_killed_run_is_not_called_running(self, folder):
@@ -177,7 +177,8 @@ class TestOne:
 
     def test_how_to_go_on(self, filled):
         assert (
-            "Go on where it stopped with: noiseproof train --resume digits-ce-s1\n" in run("digits-ce").stdout
+            "Resume where it stopped with: noiseproof train --resume digits-ce-s1\n"
+            in run("digits-ce").stdout
         )
 
     def test_why_it_failed(self, filled):
@@ -195,7 +196,7 @@ class TestOne:
         assert "as if killed" in run("digits").stdout
         with locked(folder, "digits-s1"):
             assert "digits-s1: running" in run("digits").stdout
-            assert "In training by this very process." in run("digits").stdout
+            assert "Being trained by this very process." in run("digits").stdout
 
     def test_where_the_weights_lie(self, filled):
         assert "weights.safetensors" not in run("digits-anl").stdout
@@ -237,7 +238,7 @@ class TestOne:
     def test_filters_do_not_belong_here(self, filled):
         result = run("--loss", "ce", "digits-anl")
         assert result.exit_code == 2
-        assert "filters choose among the runs of the list" in result.stderr
+        assert "filters apply to the list of runs" in result.stderr
 
 
 def test_json_spells_out_what_json_lacks(folder):
@@ -287,13 +288,13 @@ def test_runs_that_differ_in_settings_alone_are_told_apart_and_found(folder):
     assert "digits-5.0-1" in found
     assert "digits-1.0-1" not in found
     assert "settings" not in found  # they are alike
-    assert "no run with loss ce, beta 5" in run("--loss", "ce", "--set", "beta=5").stdout
+    assert "No run matches loss ce, beta 5" in run("--loss", "ce", "--set", "beta=5").stdout
     assert [each["id"] for each in json.loads(run("--set", "seed=2", "--json").stdout)] == ["digits-5.0-2"]
     assert "other" in run("--set", "model_options={hidden=[3]}").stdout
     assert [
         each["id"] for each in json.loads(run("--set", "p_min=1e-7", "--set", "beta=1", "--json").stdout)
     ] == ["digits-1.0-1"], "what is not recorded is the loss's default"
-    assert "no run with p_min 0.5" in run("--set", "p_min=0.5").stdout
+    assert "No run matches p_min 0.5" in run("--set", "p_min=0.5").stdout
     wrong = run("--set", "beta")
     assert (wrong.exit_code, "expected KEY=VALUE" in wrong.stderr) == (2, True)
     row = dict.fromkeys(("run", "settings", "epochs", "status"), "x" * 10)

@@ -78,8 +78,8 @@ def test_a_run_from_start_to_result(run):
     assert f"{record.id}: epoch 2/2" in done.output
     last = done.output.strip().splitlines()[-1]
     assert last.startswith(f"{record.id}: test accuracy {record.result['test_accuracy']:.2f}%")
-    tested = f"{record.result['test_samples']} pictures"
-    assert f"on test data ({tested}, so chance alone makes ±" in last
+    tested = f"{record.result['test_samples']} images"
+    assert f"on test data ({tested}, so ±" in last
     assert f"noiseproof runs {record.id}" in last
 
 
@@ -137,22 +137,22 @@ def test_a_dry_run_shows_the_config_beside_the_recipe_and_trains_nothing(run):
         "beta=2.0, p_min=1e-07 (recipe: alpha=5.0, beta=5.0)",
         "momentum 0.95 (recipe: 0.9)",
         "optimizer adam (recipe: sgd)",
-        "Not as the recipe has it: loss_parameters, optimizer, momentum, l1. Without that: "
+        "Different from the recipe: loss_parameters, optimizer, momentum, l1. Without that: "
         f"{resolve('cifar10', **said).run_id}.",
     ):
         assert text in shown
-    assert run(*words).stdout.endswith("\n\nAll as the recipe has it.\n")
+    assert run(*words).stdout.endswith("\n\nEverything as in the recipe.\n")
     assert not Path("runs").exists()
 
 
 def test_a_dry_run_knows_what_was_trained_and_what_is_planned(run, photos):
     assert run(*SHORT, "--quiet").exit_code == 0
-    assert "trained before, so it would not be trained again" in run(*SHORT, "--dry-run").stdout
+    assert "already trained, so it would not be trained again" in run(*SHORT, "--dry-run").stdout
     resumed = run("--resume", only_run().id, "--dry-run").stdout
-    assert resumed.startswith(f"{only_run().id}: trained before")
+    assert resumed.startswith(f"{only_run().id}: already trained")
     assert "recipe" not in resumed
     planned = run(photos, "--epochs", "3", "--dry-run").stdout
-    assert "Not as the plan has it: epochs." in planned
+    assert "Different from the plan: epochs." in planned
 
 
 def test_a_dry_run_shows_a_config_that_is_none_without_what_was_said(run):
@@ -188,7 +188,7 @@ def test_a_number_of_the_loss_is_set_though_a_field_has_its_name(run):
 def test_a_field_may_be_left_to_the_recipe_or_written_as_it_is_shown(run):
     shown = run("digits", "--set", "momentum=auto", "--set", "nesterov=True", "--dry-run")
     assert "nesterov             True    (recipe: False)" in shown.stdout, shown.stderr
-    assert "Not as the recipe has it: nesterov." in shown.stdout
+    assert "Different from the recipe: nesterov." in shown.stdout
 
 
 def test_set_says_fields_that_have_no_option(run):
@@ -196,7 +196,7 @@ def test_set_says_fields_that_have_no_option(run):
     config = only_run().config
     assert (config["momentum"], config["loss_parameters"]["alpha"]) == (0.5, 2)
     twice = run(*SHORT, "--set", "epochs=3")
-    assert (twice.exit_code, "--set epochs: said twice" in twice.stderr) == (2, True)
+    assert (twice.exit_code, "--set epochs: given twice" in twice.stderr) == (2, True)
 
 
 def test_a_stopped_run_goes_on(run, monkeypatch):
@@ -219,10 +219,10 @@ def test_what_was_trained_before_is_said_to_have_been(run):
     assert run(*SHORT, "-q").exit_code == 0
     time.sleep(1.1)  # records are to the second
     done = run(*SHORT, "-q")
-    assert "was trained before" in done.output
+    assert "was already trained" in done.output
     assert "it is not trained again" in done.output
     resumed = run("--resume", only_run().id)
-    assert "was trained before" in resumed.output
+    assert "was already trained" in resumed.output
 
 
 def test_the_users_own_pictures_are_planned_and_the_reasons_printed(run, photos):
@@ -238,7 +238,7 @@ def test_the_users_own_pictures_are_planned_and_the_reasons_printed(run, photos)
     assert "loss_parameters = {'beta': 5.0}: 2 classes: published for CIFAR-10 and anl-ce" in lines
     assert any(line.startswith("learning_rate = 0.01: ") for line in lines)
     assert not any(line.startswith(("model =", "epochs =", "image_size =")) for line in lines)
-    assert "held-out training pictures, whose labels may be wrong too (2 pictures, so chance" in lines[-1]
+    assert "held-out training images, whose labels may be wrong too (2 images, so ±" in lines[-1]
     record = only_run()
     assert record.id.startswith("my-photos-given-anl-ce-s1-")
     assert record.noise["class_names"] == ["grey", "red"]
@@ -265,7 +265,7 @@ def test_the_users_own_pictures_with_a_recipe(run, photos):
 
 
 BAD = [
-    ((), "say what to train on"),
+    ((), "name the data to train on"),
     (("digitz",), "no data set is called 'digitz'; did you mean 'digits'"),
     (("digits", "--loss", "anlce"), "did you mean 'anl-ce'"),
     (("digits", "--noise", "sim-0.4"), "Did you mean 'sym-0.4'"),
@@ -286,8 +286,8 @@ BAD = [
     (("digits", "--set", "ignore_index=2.5"), "ignore_index: expected an integer, got 2.5"),
     (("digits", "--set", "alpha=x"), "got 'alpha=x'"),
     (("digits", "--set", "alfa=1"), "did you mean 'alpha'"),
-    (("digits", "--set", "loss=ce"), "--set loss: say it as --loss"),
-    (("digits", "--set", "noise=sym-0.4"), "--set noise: say it as --noise"),
+    (("digits", "--set", "loss=ce"), "--set loss: give it as --loss"),
+    (("digits", "--set", "noise=sym-0.4"), "--set noise: give it as --noise"),
     (("digits", "--set", "alpha=-1"), "alpha: expected a number >= 0"),
     (("digits", "--set", "alpha=nan"), "alpha: expected a finite number"),
     (("digits", "--epochs", "0"), "epochs: expected an integer >= 1"),
@@ -375,5 +375,5 @@ def test_sigterm_saves_like_ctrl_c(tmp_path):
     process.send_signal(signal.SIGTERM)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "Stopped, nothing lost" in said
+    assert "Stopped; nothing is lost" in said
     assert only_run(tmp_path).status == "interrupted"

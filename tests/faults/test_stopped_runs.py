@@ -87,7 +87,9 @@ def stop_once(folder, epochs, signals, wait):
 def test_sigterm_saves_and_says_how_to_go_on(tmp_path):
     stopped, said = stop_once(tmp_path, 5000, [signal.SIGTERM], 0.0)
     assert stopped
-    assert "Stopped, nothing lost. Go on with: noiseproof train --resume digits-sym-0.4-anl-ce-s1-" in said
+    assert (
+        "Stopped; nothing is lost. Resume with: noiseproof train --resume digits-sym-0.4-anl-ce-s1-" in said
+    )
     with Store(tmp_path) as store:
         (record,) = store.runs()
         assert record.status == "interrupted"

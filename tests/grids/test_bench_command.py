@@ -96,7 +96,7 @@ def test_a_grid_from_start_to_table_then_nothing_to_do(bench, tmp_path):
     planned = bench(*PART[:-8], "--seeds", "1-3", *SMALL, "--dry-run", "--processes", "1")
     assert "12 runs: 4 finished, 8 new." in planned.output
     assert re.search(
-        r"8 to train in 1 pack: about \d+ s on this machine, by the pace of 4 runs", planned.output
+        r"8 to train in 1 pack: about \d+ s on this machine, judging by 4 comparable runs", planned.output
     )
 
 
@@ -194,7 +194,7 @@ def test_ctrl_c_in_a_terminal(tmp_path):
     finally:
         process.kill()
     assert process.returncode == 130, output
-    assert "Stopped, nothing lost. Go on with the same command." in output
+    assert "Stopped; nothing is lost. Continue with the same command." in output
     assert "Traceback" not in output
     with Store(tmp_path) as store:
         assert any(record.progress.epochs > 0 for record in store.runs())

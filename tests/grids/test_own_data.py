@@ -70,7 +70,7 @@ def test_a_run_that_bench_has_trained_is_known_to_train():
     assert trained.exit_code == 0, trained.output
     for loss in ("ce", "anl-ce"):
         again = run("train", "folder:photos", "--loss", loss, "--epochs", "1", "--model", "mlp", *said)
-        assert "was trained before" in again.output, again.output
+        assert "was already trained" in again.output, again.output
 
 
 def test_the_data_is_looked_at_once(monkeypatch, photos):

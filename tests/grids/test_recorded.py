@@ -45,7 +45,7 @@ def test_after_the_folders_are_lost_the_records_alone_go_on(bench, tmp_path):
     planned = bench(*GRID, "--methods", "ce,anl-ce", "--records", "r.jsonl", "--dry-run")
     assert planned.output.count("in a results file") == 2
     assert "4 runs: 2 finished, 2 new." in planned.output
-    assert "by the pace of 2 runs like these" in planned.output, "which the file tells"
+    assert "judging by 2 comparable runs" in planned.output, "which the file tells"
     assert (tmp_path / "r.jsonl").read_text() == before, "a plan writes nothing"
 
     second = bench(*GRID, "--methods", "ce,anl-ce", "--records", "r.jsonl")

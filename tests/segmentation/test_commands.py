@@ -28,7 +28,7 @@ def test_train_tells_dice_and_runs_show_it(tmp_path, monkeypatch):
     result = invoke(arguments.split())
     assert result.exit_code == 0, result.output
     told = re.search(
-        r"test Dice ([\d.]+)% \(([\d.]+)% a picture\), mean over the last 2 epochs", result.output
+        r"test Dice ([\d.]+)% \(([\d.]+)% per image\), mean over the last 2 epochs", result.output
     )
     assert told
     run = result.output.split(":")[0]
@@ -115,7 +115,7 @@ def test_what_is_told_of_a_run_in_a_folder_of_its_own_names_that_folder(tmp_path
     words = ["train", odd_sizes(tmp_path / "odd"), "--recipe", "blobs", "--loss", "ce", "--image-size", "16"]
     result = invoke([*words, "--epochs", "1", "--device", "cpu", "--quiet", "--folder", str(kept)])
     assert result.exit_code == 0, result.output
-    more = re.search(r"More: noiseproof (.*)", result.output)
+    more = re.search(r"Details: noiseproof (.*)", result.output)
     assert more
     shown = invoke(shlex.split(more[1]))
     assert shown.exit_code == 0, shown.output
@@ -140,7 +140,7 @@ def test_noise_of_masks_is_made_at_the_size_of_training(tmp_path, monkeypatch):
     assert "brought to 32 (noiseproof noise --image-size 32)" in other.output
     labels = invoke(["noise", name, "--rate", "0.4", "--image-size", "16"])
     assert labels.exit_code == 2
-    assert "has masks, and sym is for labels of whole pictures; say --kind masks" in labels.output
+    assert "has masks, and sym is for labels of whole images; use --kind masks" in labels.output
     assert (
         "leave it out for digits" in invoke(["noise", "digits", "--rate", "0.4", "--image-size", "16"]).output
     )

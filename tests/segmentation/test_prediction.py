@@ -62,7 +62,7 @@ def test_the_command_writes_masks_and_a_sheet(trained, tmp_path, monkeypatch):
     command = ["predict", record.id, "new", "--folder", str(folder), "--device", "cpu"]
     result = CliRunner().invoke(app, command)
     assert result.exit_code == 0, result.output
-    assert "3 masks: predictions" in result.output
+    assert "Wrote 3 masks to predictions" in result.output
     written = sorted(
         str(path.relative_to(tmp_path / "predictions")) for path in (tmp_path / "predictions").rglob("*.png")
     )
@@ -139,12 +139,12 @@ def test_masks_are_not_written_into_a_folder_called_like_a_file(trained, tmp_pat
     command = ["predict", record.id, str(tmp_path / "new"), "--out", str(tmp_path / "out.csv")]
     result = CliRunner().invoke(app, [*command, "--folder", str(folder), "--device", "cpu"])
     assert result.exit_code == 2
-    assert "is a run on masks, which come as a folder of PNGs; name a folder" in result.stderr
+    assert "expected a folder for the masks" in result.stderr
     assert not (tmp_path / "out.csv").exists()
     command = ["predict", record.id, str(tmp_path / "new" / "a.png"), "--out", str(tmp_path / "mask.png")]
     result = CliRunner().invoke(app, [*command, "--folder", str(folder), "--device", "cpu"])
     assert result.exit_code == 2
-    assert "name a folder" in result.stderr
+    assert "expected a folder" in result.stderr
     assert not (tmp_path / "mask.png").exists()
 
 

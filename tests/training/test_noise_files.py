@@ -192,7 +192,7 @@ def test_one_file_is_one_run_however_its_path_is_written(tmp_path, noisy, monkey
     monkeypatch.chdir("elsewhere")
     said = ["train", "digits", "--noise", "file:../labels/noisy.npz", "--loss", "ce", "--epochs", "1", "-q"]
     again = CliRunner().invoke(app, [*said, "--folder", "../runs"])
-    assert "was trained before" in again.output
+    assert "was already trained" in again.output
     noisy.save("labels/noisy.npz")  # the same labels in another folder
     assert config_of().hash == config.hash
     noise.symmetric(TRUE, 0.4, 10, seed=6).save("labels/noisy.npz")
@@ -290,7 +290,7 @@ def test_it_can_be_listed_compared_and_predicted_with(tmp_path, noisy):
     trained = run(app, [*said, "--epochs", "1", "--folder", "runs"])
     assert trained.exit_code == 0, trained.output
     again = run(app, [*said, "--epochs", "1", "--folder", "runs"])
-    assert "was trained before" in again.output
+    assert "was already trained" in again.output
     with Store(tmp_path / "runs") as store:
         (record,) = store.runs()
         for searched in ("file:noisy", "file:labels/noisy.npz"):

@@ -80,7 +80,7 @@ def test_pictures_are_classified_into_a_csv(trained, tmp_path):
         "predict", folder.name[:8], tmp_path / "photos", "--folder", runs, "--out", tmp_path / "out.csv"
     )
     assert done.exit_code == 0, done.output
-    assert "36 pictures classified" in done.output
+    assert "Classified 36 images" in done.output
     rows = rows_of(tmp_path / "out.csv")
     assert list(rows[0]) == ["path", "predicted", "probability"]
     right = [row["predicted"] == os.path.basename(os.path.dirname(row["path"])) for row in rows]
@@ -191,7 +191,7 @@ def test_pictures_beside_damaged_ones_are_classified(trained, tmp_path, workers)
     words = ("--folder", trained[0], "--out", tmp_path / "out.csv", "--workers", workers)
     done = run("predict", trained[1].name, place, *words)
     assert done.exit_code == 1
-    assert "67 pictures classified" in done.output
+    assert "Classified 67 images" in done.output
     told = [line for line in done.output.splitlines() if line.startswith("Not classified: ")]
     assert len(told) == 3
     assert all(name in line for name, line in zip(("03.png", "66.png", "69.png"), told, strict=True))

@@ -83,14 +83,15 @@ def _print_version(requested: bool) -> None:
 @app.callback()
 def noiseproof(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
     ] = False,
     imported: Annotated[
         list[str] | None,
         typer.Option(
             "--import",
             metavar="MODULE",
-            help="Import a module first, which registers losses, noise, networks or data sets of your own.",
+            help="Import this module first, to register your own losses, noise, networks or data sets.",
         ),
     ] = None,
 ) -> None:

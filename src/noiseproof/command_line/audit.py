@@ -28,9 +28,9 @@ EPILOG = """
 
   noiseproof audit folder:photos --out audit                    then open audit/sheet.html
 
-  noiseproof audit folder:photos --out audit --method network   one network a fold; a GPU is wanted
+  noiseproof audit folder:photos --out audit --method network   one network per fold; best on a GPU
 
-  noiseproof audit csv:list.csv --probabilities mine.npy        by a model of your own, cross-validated
+  noiseproof audit csv:list.csv --probabilities mine.npy        from your own model, cross-validated
 
   noiseproof audit folder:photos --out audit --apply reviewed.csv
 
@@ -40,43 +40,55 @@ EPILOG = """
 
 def audit(
     dataset: Annotated[
-        str, typer.Argument(metavar="DATA", help="folder:PATH, csv:PATH or a name of noiseproof data list.")
+        str,
+        typer.Argument(metavar="DATA", help="A name from noiseproof data list, or folder:PATH or csv:PATH."),
     ],
-    out: Annotated[Path, typer.Option(help="Folder for suspects.csv, cleaned.csv and sheet.html.")] = Path(
-        "audit"
-    ),
+    out: Annotated[
+        Path, typer.Option(help="Folder to write suspects.csv, cleaned.csv and sheet.html to.")
+    ] = Path("audit"),
     method: Annotated[
         str,
         typer.Option(
-            help="patches: no network, minutes on a CPU; network: trained once a fold; dynamics: trained once; "
-            "auto: network on a GPU, else patches."
+            help="patches: no network, minutes on a CPU; network: train one per fold; dynamics: train one network "
+            "and watch it learn; auto: network on a GPU, otherwise patches."
         ),
     ] = "auto",
-    folds: Annotated[int, typer.Option(help="Parts of the cross-validation.")] = 3,
-    score: Annotated[str, typer.Option(help="posterior, self-confidence or margin.")] = "posterior",
+    folds: Annotated[int, typer.Option(help="Number of cross-validation folds.")] = 3,
+    score: Annotated[
+        str, typer.Option(help="How to rank labels: posterior, self-confidence or margin.")
+    ] = "posterior",
     probabilities: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.npy", help="Probabilities (N, K) by a model that did not see the sample."),
+        typer.Option(
+            metavar="FILE.npy",
+            help="Use these class probabilities (N, K), each from a model not trained on that image.",
+        ),
     ] = None,
     apply: Annotated[
         Path | None,
         typer.Option(
-            metavar="REVIEWED.csv", help="Change labels as a reviewed file says; finds nothing new."
+            metavar="REVIEWED.csv", help="Apply the decisions in a reviewed file instead of auditing."
         ),
     ] = None,
-    shown: Annotated[int, typer.Option(min=0, help="Cases on the sheet.")] = 200,
-    model: Annotated[str | None, typer.Option(help="A network of noiseproof models, or timm:NAME.")] = None,
-    loss: Annotated[str | None, typer.Option(help="The network's loss.")] = None,
-    epochs: Annotated[int | None, typer.Option(help="The network's passes over the data.")] = None,
-    image_size: Annotated[int | None, typer.Option(help="Side to which picture files are brought.")] = None,
-    precision: Annotated[str | None, typer.Option(help="float32, tf32 or bf16.")] = None,
-    filters: Annotated[int, typer.Option(help="Patches that are compared; more see more, slower.")] = 512,
-    seed: Annotated[int, typer.Option(help="Draws folds, filters and initial weights.")] = 1,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
-    workers: Annotated[int, typer.Option(help="Processes that decode pictures.")] = 0,
+    shown: Annotated[int, typer.Option(min=0, help="Number of suspects on the sheet.")] = 200,
+    model: Annotated[
+        str | None, typer.Option(help="Network: a name from noiseproof models, or timm:NAME.")
+    ] = None,
+    loss: Annotated[str | None, typer.Option(help="Loss to train the network with.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Epochs to train the network for.")] = None,
+    image_size: Annotated[
+        int | None, typer.Option(help="Resize images to squares of this size, in pixels.")
+    ] = None,
+    precision: Annotated[str | None, typer.Option(help="Numeric precision: float32, tf32 or bf16.")] = None,
+    filters: Annotated[
+        int, typer.Option(help="Number of patches to compare; more is slower but sees more.")
+    ] = 512,
+    seed: Annotated[int, typer.Option(help="Seed for folds, patches and initial weights.")] = 1,
+    device: Annotated[str, typer.Option(help="Device: auto, cpu, cuda or cuda:N.")] = "auto",
+    workers: Annotated[int, typer.Option(help="Processes for decoding images.")] = 0,
     quiet: Quiet = False,
 ) -> None:
-    """Find labels that are probably wrong, and estimate how many are."""
+    """Find labels that are probably wrong, and estimate how many there are."""
     settings = {
         "loss": loss,
         "epochs": epochs,
@@ -106,8 +118,8 @@ def audit(
         found = _found(data, dataset, out, method, device, probabilities, options)
         _write(found, data, dataset, out, shown)
     except (Interrupted, KeyboardInterrupt) as stopped:
-        kept = "nothing lost" if isinstance(stopped, Interrupted) else "nothing written"
-        typer.echo(f"Stopped, {kept}. Go on with the same command.", err=True)
+        kept = "is lost" if isinstance(stopped, Interrupted) else "was written"
+        typer.echo(f"Stopped; nothing {kept}. Continue with the same command.", err=True)
         raise typer.Exit(130) from None
     except (ValueError, TypeError, datasets.DataError, OSError, ImportError, RuntimeError) as error:
         fail(error)
@@ -208,8 +220,8 @@ def _write(found: "PictureAudit", data: "LabeledData", dataset: str, out: Path, 
     )
     if labels.is_by_chance:
         typer.echo(
-            f"Warning: the model predicts given labels hardly better than by chance ({labels.agreement:.1%} of "
-            f"them), so what follows means nothing; {_what_may_help(found.method, len(data))}.",
+            f"Warning: the model predicts the given labels hardly better than chance ({labels.agreement:.1%} of "
+            f"them), so the results below mean nothing; {_what_may_help(found.method, len(data))}.",
             err=True,
         )
     words = ["noiseproof", "audit", dataset, "--out", str(out)]
@@ -217,11 +229,11 @@ def _write(found: "PictureAudit", data: "LabeledData", dataset: str, out: Path, 
         f"{suspects} of {len(data)} labels are suspect; an estimated {labels.noise_rate:.1%} are wrong "
         f"(the prediction differs from {labels.disagreement:.1%}, its own mistakes included).\n"
         + "".join(_doubts(labels, data, dataset))
-        + f"Look through the {on_sheet} worst: {out / sheet.SHEET}\n"
-        f"All suspects: {out / files.SUSPECTS}; labels with every suggestion taken, unseen: "
+        + f"Review the {on_sheet} most suspect: {out / sheet.SHEET}\n"
+        f"All suspects: {out / files.SUSPECTS}; labels with every suggestion applied, unreviewed: "
         f"{out / files.CLEANED}\n"
-        + (f"Decisions that stood in it: {decided}, all kept.\n" if decided else "")
-        + f"Hand back what you decided: {shlex.join(words)} --apply reviewed.csv"
+        + (f"Kept {decided} decisions already in {files.SUSPECTS}.\n" if decided else "")
+        + f"Apply your decisions: {shlex.join(words)} --apply reviewed.csv"
     )
 
 
@@ -232,15 +244,15 @@ def _doubts(labels: "LabelAudit", data: "LabeledData", dataset: str) -> Iterator
 
     if not labels.is_by_chance and labels.agreement < WELL_KNOWN * (1 - labels.noise_rate):
         yield (
-            f"The model does not know these pictures well: it predicts {labels.agreement:.1%} of the labels. "
-            "Its own mistakes may pass for wrong labels: of such models the rate was 3 to 15 points too high, the "
-            "order of suspects good.\n"
+            f"The model does not know these images well: it predicts {labels.agreement:.1%} of the labels, and its "
+            "own mistakes may pass for wrong labels. With such models the estimated share was 3 to 15 points too "
+            "high, while the order of the suspects was good.\n"
         )
     if doubles := contradictions(data):
-        which = "1 picture stands" if len(doubles) == 1 else f"{len(doubles)} pictures stand"
+        which = "1 image occurs" if len(doubles) == 1 else f"{len(doubles)} images occur"
         yield (
-            f"{which} there more than once, with different labels, of which one at most is right: "
-            f"{command_name()} {shlex.join(['data', 'check', dataset])} names them.\n"
+            f"{which} more than once, with different labels, of which at most one is right: "
+            f"{command_name()} {shlex.join(['data', 'check', dataset])} lists them.\n"
         )
 
 
@@ -248,16 +260,14 @@ def _what_may_help(method: str, count: int) -> str:
     """Advice for an audit whose model knew nothing: what it can be told depends on how it was made.
 
     >>> _what_may_help("patches", 5_000)
-    'another way is --method network, for which a GPU is wanted'
-    >>> _what_may_help("patches", 84).startswith("84 pictures may be too few"), _what_may_help("dynamics", 84)[:12]
+    'you can also try --method network, preferably on a GPU'
+    >>> _what_may_help("patches", 84).startswith("84 images may be too few"), _what_may_help("dynamics", 84)[:12]
     (True, 'train longer')
     """
     if method in ("network", "dynamics"):
-        return "train longer (--epochs), or take another --method or --model"
-    few = f"{count} pictures may be too few to learn from: add some, or look through all of them yourself; "
-    return (
-        few if count < FEW_PICTURES else ""
-    ) + "another way is --method network, for which a GPU is wanted"
+        return "train longer (--epochs), or try another --method or --model"
+    few = f"{count} images may be too few to learn from: add some, or look through all of them yourself; "
+    return (few if count < FEW_PICTURES else "") + "you can also try --method network, preferably on a GPU"
 
 
 def _other_splits(data: "LabeledData", dataset: str) -> list["LabeledData"]:
@@ -280,8 +290,8 @@ def _apply(data: "LabeledData", dataset: str, reviewed: Path, out: Path) -> None
     others = _other_splits(data, dataset)
     files.write_labels(data, made.labels, path, kept=made.kept.tolist(), others=others)
     typer.echo(
-        f"{made.changed} labels changed, {made.confirmed} confirmed, {made.dropped} samples dropped, "
+        f"{made.changed} labels changed, {made.confirmed} confirmed, {made.dropped} images dropped, "
         f"{made.undecided} rows without a decision: {path}"
     )
     if data.paths is not None:
-        typer.echo(f"Train on it: {shlex.join(['noiseproof', 'train', f'csv:{path}'])}")
+        typer.echo(f"Train on it with: {shlex.join(['noiseproof', 'train', f'csv:{path}'])}")

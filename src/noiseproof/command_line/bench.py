@@ -45,7 +45,7 @@ EPILOG = """
 
   noiseproof bench cifar10-parts --records results/cifar10-parts.jsonl --from results/cifar10-table.jsonl
 
-  noiseproof bench cifar100-table --stop-after 3h50m   in a job of four hours, again and again
+  noiseproof bench cifar100-table --stop-after 3h50m   in a four-hour job; repeat until done
 
   noiseproof bench my-grid.toml --ray auto
 """
@@ -55,7 +55,7 @@ def bench(
     grid: Annotated[
         str | None,
         typer.Argument(
-            metavar="GRID", help="A grid's name, or a TOML file; without one, the names are listed."
+            metavar="GRID", help="Name of a built-in grid, or a TOML file; leave it out to list the grids."
         ),
     ] = None,
     methods: OnlyMethods = None,
@@ -64,54 +64,64 @@ def bench(
     budget: Annotated[
         str | None,
         typer.Option(
-            metavar="TIME", help="Stop in time: 90s, 20m, 1h30m. One seed of every cell comes first."
+            metavar="TIME",
+            help="Start only what will finish in this time: 90s, 20m, 1h30m. One seed of every cell comes first.",
         ),
     ] = None,
     stop_after: Annotated[
         str | None,
         typer.Option(
             metavar="TIME",
-            help="Stop and save after this time, even in the middle of runs; the same command continues them.",
+            help="Stop and save after this time, even in the middle of a run; the same command continues.",
         ),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say what would be trained; needs no data.")
+        bool, typer.Option("--dry-run", help="Only show the runs and how long they will take; needs no data.")
     ] = False,
     retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="Train runs again that failed before.")
+        bool, typer.Option("--retry-failed", help="Retry runs that failed before.")
     ] = False,
-    precision: Annotated[str | None, typer.Option(help="float32, tf32 or bf16.")] = None,
-    device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or cuda:N.")] = None,
+    precision: Annotated[str | None, typer.Option(help="Numeric precision: float32, tf32 or bf16.")] = None,
+    device: Annotated[str | None, typer.Option(help="Device: auto, cpu, cuda or cuda:N.")] = None,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="A field of the config, for all runs: epochs=30."),
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Config field for all runs, such as epochs=30. May be repeated.",
+        ),
     ] = None,
     part: Annotated[
-        str | None, typer.Option(metavar="I/N", help="Only the I-th of N equal parts, for job arrays.")
+        str | None, typer.Option(metavar="I/N", help="Train only the I-th of N equal parts, for job arrays.")
     ] = None,
-    pack: Annotated[int | None, typer.Option(min=1, help="Most runs that train together.")] = None,
+    pack: Annotated[int | None, typer.Option(min=1, help="Train at most this many runs together.")] = None,
     processes: Annotated[
-        int | None, typer.Option(min=1, help="On a CPU: processes of one thread each; else one a core.")
+        int | None,
+        typer.Option(min=1, help="On a CPU: number of single-threaded processes; by default one per core."),
     ] = None,
     folder: KeptIn = None,
     records: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Add finished runs to this JSON-lines file; those in it are not trained again.",
+            help="Add finished runs to this JSON Lines file; runs already in it are not trained again.",
         ),
     ] = None,
     from_files: Annotated[
         list[Path] | None,
-        typer.Option("--from", metavar="FILE", help="Nor are those in this results file trained again."),
+        typer.Option(
+            "--from",
+            metavar="FILE",
+            help="Do not train runs again that are in this results file. May be repeated.",
+        ),
     ] = None,
     ray: Annotated[
         str | None,
-        typer.Option(metavar="ADDRESS", help="Train on a Ray cluster: its address, auto, or local."),
+        typer.Option(metavar="ADDRESS", help="Train on a Ray cluster: its address, auto or local."),
     ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Train a grid: every method under every noise with every seed."""
+    """Train a grid of runs: every method under every noise with every seed."""
     from noiseproof.datasets import DataError
 
     if grid is None:
@@ -129,7 +139,7 @@ def bench(
     except (ValueError, TypeError, DataError, OSError, ImportError, RuntimeError) as error:
         fail(error)
     except KeyboardInterrupt:
-        typer.echo("Stopped at once. Go on with the same command.", err=True)
+        typer.echo("Stopped at once. Continue with the same command.", err=True)
         raise typer.Exit(130) from None
     _tell_outcome(grid, chosen, outcome, options)
 
@@ -157,14 +167,14 @@ class _Options:
         self.pack, self.processes, self.retry_failed = pack, processes, retry_failed
         if budget is not None and stop_after is not None:
             raise ValueError(
-                "--budget and --stop-after: expected one of them, got both. --budget starts only what will be "
-                "finished in time; --stop-after trains until the time is up and saves what is unfinished."
+                "--budget and --stop-after: expected one of them, got both. --budget starts only what will "
+                "finish in time; --stop-after trains until the time is up and saves what is unfinished."
             )
         self.budget = None if budget is None else parse_duration(budget)
         self.stop_after = None if stop_after is None else parse_duration(stop_after, "stop-after")
         self.ray, self.records, self.from_files, self.quiet = ray, records, from_files, quiet
         require_results_files(
-            from_files, "leave --from out, or say --records, which writes the file where there is none"
+            from_files, "leave --from out, or use --records, which creates the file if it is missing"
         )
 
     @property
@@ -182,7 +192,9 @@ def _list_grids() -> None:
     for grid in shipped:
         count = len(grid.methods) * len(grid.noises) * len(grid.seeds)
         typer.echo(f"{grid.name:{width}}  {count:4} runs  {grid.title}")
-    typer.echo("\nTrain one: noiseproof bench GRID. Look first: noiseproof bench GRID --dry-run.")
+    typer.echo(
+        "\nTrain one: noiseproof bench GRID. See what it would train: noiseproof bench GRID --dry-run."
+    )
 
 
 def _chosen(
@@ -208,7 +220,7 @@ def _chosen(
         first, of = read_part(part)
         cells = cells[first - 1 :: of]
         if not cells:
-            raise ValueError(f"--part: the grid has fewer runs than {of} parts, so part {first} is empty")
+            raise ValueError(f"--part: the grid has fewer than {of} runs, so part {first} of {of} is empty")
     return grid, cells
 
 
@@ -228,7 +240,7 @@ def _tell_plan(grid: "Grid", cells: "Sequence[Cell]", options: _Options) -> None
     for state in states:
         cell = state.cell
         typer.echo(
-            f"{cell.method.label:{width}}  {cell.noise:{noises}}  seed {cell.seed}  {_in_words(state):18}  "
+            f"{cell.method.label:{width}}  {cell.noise:{noises}}  seed {cell.seed}  {_in_words(state):24}  "
             f"{cell.config.run_id}"
         )
     waiting = cells_to_train(states, options.retry_failed)
@@ -240,14 +252,14 @@ def _tell_plan(grid: "Grid", cells: "Sequence[Cell]", options: _Options) -> None
         typer.echo("Nothing to train.")
     elif len(known) < len(times):
         typer.echo(
-            f"{len(waiting)} to train in {_many(len(packs), 'pack')}. No estimate of time: no run like these is "
-            "recorded here for this hardware; a first one tells, e.g. with --budget 10m."
+            f"{len(waiting)} to train in {_many(len(packs), 'pack')}. No estimate of time: no comparable run "
+            "has been recorded on this hardware; --budget 10m, for example, trains a first one to find out."
         )
     else:
         runs = max(pace.runs for state in waiting if (pace := clock.pace(state.cell.config)) is not None)
         typer.echo(
             f"{len(waiting)} to train in {_many(len(packs), 'pack')}: about {in_words(sum(known))} on this "
-            f"machine, by the pace of {_many(runs, 'run')} like these."
+            f"machine, judging by {_many(runs, 'comparable run')}."
         )
 
 
@@ -312,13 +324,13 @@ def _tell_outcome(name: str, grid: "Grid", outcome: "Outcome", options: _Options
         )
     typer.echo(f"{_counted(outcome.states)}.")
     if outcome.count("failed"):
-        typer.echo("Failed runs are kept as they are; --retry-failed tries them again.", err=True)
+        typer.echo("Failed runs are kept; --retry-failed tries them again.", err=True)
     typer.echo(_command_for_report(name, grid, options))
     if outcome.stopped == "interrupted":
-        typer.echo("Stopped, nothing lost. Go on with the same command.", err=True)
+        typer.echo("Stopped; nothing is lost. Continue with the same command.", err=True)
         raise typer.Exit(130)
     if outcome.stopped == "budget":
-        typer.echo("The time is used up, or what is left of it is too short. Go on with the same command.")
+        typer.echo("Time is up, or too little is left for another run. Continue with the same command.")
     if outcome.count("failed"):
         raise typer.Exit(1)
 
@@ -349,21 +361,24 @@ def _command_for_report(name: str, grid: "Grid", options: _Options) -> str:
     return f"Report: {command_name()} {shlex.join([*words, '--open'])}"
 
 
+_STATUS_IN_WORDS = {"begun": "unfinished", "at work": "running elsewhere"}
+
+
 def _counted(states: "Sequence[CellState]") -> str:
     said = [_many(len(states), "run")]
     for status in ("finished", "failed", "begun", "at work", "new"):
         number = sum(state.status == status for state in states)
         if number:
-            said.append(f"{number} {status}" + (" elsewhere" if status == "at work" else ""))
+            said.append(f"{number} {_STATUS_IN_WORDS.get(status, status)}")
     return f"{said[0]}: {', '.join(said[1:])}"
 
 
 def _in_words(state: "CellState") -> str:
     if state.status == "begun" and state.record is not None:
-        return f"begun, {state.record.progress.epochs}/{state.cell.config.epochs} epochs"
+        return f"unfinished, {state.record.progress.epochs}/{state.cell.config.epochs} epochs"
     if state.status == "finished" and state.record is None:
         return "in a results file"
-    return {"new": "to train", "at work": "at work elsewhere"}.get(state.status, state.status)
+    return (_STATUS_IN_WORDS | {"new": "to train"}).get(state.status, state.status)
 
 
 def _many(number: int, what: str) -> str:

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from noiseproof.datasets.check import Report
 
 app = typer.Typer(
-    help="List the data sets, fetch one, check it, look at it.",
+    help="List, download, check and view data sets.",
     no_args_is_help=True,
     rich_markup_mode="rich",
-    epilog="The cache folder is NOISEPROOF_DATA, or else the platform's cache.\n\n"
+    epilog="The cache folder is NOISEPROOF_DATA, or the platform's cache folder if that is not set.\n\n"
     "[bold]Examples[/bold]\n\n"
     "noiseproof data list\n\n"
     "noiseproof data get cifar10\n\n"
@@ -30,10 +30,10 @@ app = typer.Typer(
     "noiseproof data show digits --out digits.png",
 )
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="A name from `noiseproof data list`.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="A name from noiseproof data list.")]
 Root = Annotated[
     Path | None,
-    typer.Option("--root", metavar="FOLDER", help="The cache folder, instead of NOISEPROOF_DATA."),
+    typer.Option("--root", metavar="FOLDER", help="Cache folder, instead of NOISEPROOF_DATA."),
 ]
 
 ImageSize = Annotated[
@@ -42,7 +42,7 @@ ImageSize = Annotated[
         "--image-size",
         min=1,
         max=10_000,
-        help="Side to which pictures with masks of your own are brought, where they differ in size.",
+        help="Resize your own images and masks to squares of this size, if their sizes differ.",
     ),
 ]
 
@@ -59,11 +59,12 @@ def _print_table(table: "Table") -> None:
 )
 def list_sets(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="Say all about this set: sources, --from, licence.")
+        str | None,
+        typer.Argument(metavar="[NAME]", help="Describe this data set: source, what --from takes, licence."),
     ] = None,
     root: Root = None,
 ) -> None:
-    """List the data sets and whether they are in the cache; with a NAME, say all about one."""
+    """List the data sets and whether they are in the cache; with NAME, describe one."""
     from rich.table import Table
 
     from noiseproof import datasets
@@ -85,10 +86,10 @@ def list_sets(
         for source in datasets.sources():
             table.add_row(source.name, source.description, source.form, _state(source, root))
         for own in datasets.prefix_sources():
-            table.add_row(f"{own.prefix}:PATH", own.description, "read where it lies", "")
+            table.add_row(f"{own.prefix}:PATH", own.description, "read in place", "")
         _print_table(table)
         typer.echo(f"Cache folder: {cache.folder_of('any', root).parent}")
-        typer.echo("`noiseproof data list NAME` says where a set comes from and what --from takes.")
+        typer.echo("Where a data set comes from, and what --from takes: noiseproof data list NAME")
 
 
 def _describe(source: "Source", root: Path | None) -> None:
@@ -118,7 +119,7 @@ def _describe_own(own: "PrefixSource") -> None:
     import inspect
     import sys
 
-    typer.echo(f"{own.prefix}:PATH: {own.description}; read where it lies, no `get`.\n")
+    typer.echo(f"{own.prefix}:PATH: {own.description}; read in place, no `get` needed.\n")
     typer.echo(
         inspect.cleandoc(sys.modules[own.read.__module__].__doc__ or "")
         .partition("\n\n")[2]
@@ -138,7 +139,7 @@ def _state(source: "Source", root: Path | None) -> str:
     from noiseproof.datasets import cache
 
     if source.embedded:
-        return "needs none"
+        return "built in"
     folder = cache.folder_of(source.name, root)
     return f"{_megabytes(folder)} MB" if cache.is_filled(folder) else "no"
 
@@ -159,13 +160,13 @@ def get(
     origin: Annotated[
         Path | None,
         typer.Option(
-            "--from", metavar="PATH", help="Read it in from this folder or file instead of fetching it."
+            "--from", metavar="PATH", help="Read it from this folder or file instead of downloading it."
         ),
     ] = None,
-    again: Annotated[bool, typer.Option("--again", help="Fetch it even if it is in the cache.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Get it again even if it is in the cache.")] = False,
     root: Root = None,
 ) -> None:
-    """Fetch a data set, or read it in from files at hand; a set already in the cache is left as it is."""
+    """Download a data set, or import it from local files; one that is already in the cache is left alone."""
     from noiseproof import datasets
     from noiseproof.datasets import cache, registry
 
@@ -193,13 +194,13 @@ def check(
         typer.Option(
             "--readable",
             metavar="FILE.csv",
-            help="List the picture files that can be read, for csv:FILE.csv.",
+            help="Write a list of the readable images, to use as csv:FILE.csv.",
         ),
     ] = None,
     image_size: ImageSize = None,
     root: Root = None,
 ) -> None:
-    """Check counts, picture files, labels, class balance, doubles, checksums; exit with 1 if there is a fault."""
+    """Check counts, image files, labels, class balance, duplicates and checksums; exit with 1 after a fault."""
     from rich.table import Table
 
     from noiseproof.datasets.check import check as check_set
@@ -216,7 +217,7 @@ def check(
         with plain_errors():
             _list_readable(name, report, readable, root, image_size)
     if not report.is_sound:
-        typer.secho(f"error: {name} is not sound", err=True, fg=typer.colors.RED)
+        typer.secho(f"error: {name} has faults", err=True, fg=typer.colors.RED)
         raise typer.Exit(1)
 
 
@@ -232,7 +233,9 @@ def _list_readable(name: str, report: "Report", path: Path, root: Path | None, s
         with suppress(datasets.NoSuchSplitError):
             splits.append(datasets.load(name, split, root=root, side=side))
     if any(data.paths is None for data in splits):
-        raise datasets.DataError(f"--readable: expected a set of picture files, got {name}, which is arrays")
+        raise datasets.DataError(
+            f"--readable: expected a data set of image files, got {name}, which is arrays"
+        )
     unreadable = set(report.unreadable)
     parts = [
         data.subset([index for index, file in enumerate(data.paths or ()) if file not in unreadable])
@@ -240,21 +243,17 @@ def _list_readable(name: str, report: "Report", path: Path, root: Path | None, s
     ]
     if not len(parts[0]):
         raise datasets.DataError(
-            f"--readable: expected {parts[0].split} pictures that can be read, found none of {len(splits[0])}"
+            f"--readable: expected readable {parts[0].split} images, found none among {len(splits[0])}"
         )
     write_labels(parts[0], parts[0].labels, path, others=parts[1:])
     train = shlex.join(["train", f"csv:{path}"])
     typer.echo(
-        f"{path}: {sum(map(len, parts))} pictures; without {len(unreadable)}. Train on it: {command_name()} {train}"
+        f"{path}: {sum(map(len, parts))} images; {len(unreadable)} left out. "
+        f"Train on it with: {command_name()} {train}"
     )
-    before, now = parts[0].class_names, datasets.load(f"csv:{path}", parts[0].split).class_names
-    if set(now) - set(before):
-        typer.echo(
-            f"In a list, labels that are whole numbers are class indices: {len(now)} classes instead of "
-            f"{len(before)}. Rename the class folders, such as class-{before[0]}, to keep them as they are."
-        )
-    elif lost := [each for each in before if each not in now]:
-        typer.echo(f"Classes without a picture that can be read are not in it: {shortened(lost, 10)}")
+    now = datasets.load(f"csv:{path}", parts[0].split).class_names
+    if lost := [each for each in parts[0].class_names if each not in now]:
+        typer.echo(f"Classes without a readable image are not in it: {shortened(lost, 10)}")
 
 
 @app.command(
@@ -265,16 +264,16 @@ def _list_readable(name: str, report: "Report", path: Path, root: Path | None, s
 def show(
     name: Name,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="The PNG to write; by default NAME.png here.")
+        Path | None, typer.Option("--out", metavar="FILE", help="PNG file to write; by default NAME.png.")
     ] = None,
-    split: Annotated[str, typer.Option(help="Which split: train, test or validation.")] = "train",
-    count: Annotated[int, typer.Option(min=1, max=2000, help="How many images.")] = 60,
-    columns: Annotated[int, typer.Option(min=1, max=50, help="How many beside each other.")] = 10,
-    seed: Annotated[int, typer.Option(help="Which images: another seed, others.")] = 0,
+    split: Annotated[str, typer.Option(help="Split: train, test or validation.")] = "train",
+    count: Annotated[int, typer.Option(min=1, max=2000, help="Number of images.")] = 60,
+    columns: Annotated[int, typer.Option(min=1, max=50, help="Images per row.")] = 10,
+    seed: Annotated[int, typer.Option(help="Seed that selects the images.")] = 0,
     image_size: ImageSize = None,
     root: Root = None,
 ) -> None:
-    """Draw a sheet of images with the names of their classes, as a PNG file."""
+    """Save a sheet of sample images with their class names as a PNG file."""
     from noiseproof import datasets
     from noiseproof.datasets import cache, sheet
 

@@ -32,12 +32,12 @@ EPILOG = """
 def demo(
     context: typer.Context,
     rate: Annotated[float, typer.Option(help="Share of wrong training labels.")] = 0.6,
-    seed: Annotated[int, typer.Option(help="Decides noise, initial weights and order.")] = 1,
-    epochs: Annotated[int | None, typer.Option(help="Passes over the data.")] = None,
-    out: Annotated[Path, typer.Option(help="The page to write.")] = Path("noiseproof-demo.html"),
+    seed: Annotated[int, typer.Option(help="Seed for noise, initial weights and order.")] = 1,
+    epochs: Annotated[int | None, typer.Option(help="Number of epochs.")] = None,
+    out: Annotated[Path, typer.Option(help="HTML page to write.")] = Path("noiseproof-demo.html"),
     folder: KeptIn = None,
 ) -> None:
-    """Train four losses on handwritten digits with wrong labels; about a minute."""
+    """Train with four losses on handwritten digits with wrong labels; takes about a minute."""
     if context.invoked_subcommand is not None:
         return
     import torch
@@ -54,7 +54,7 @@ def demo(
         configs = [resolve("digits", loss=loss, **said) for loss in LOSSES]
         finished = train_pack(configs, folder=folder)
     except Interrupted:
-        typer.echo("Stopped, nothing lost. Go on with the same command.", err=True)
+        typer.echo("Stopped; nothing is lost. Continue with the same command.", err=True)
         raise typer.Exit(130) from None
     except (ValueError, OSError, RuntimeError) as error:
         fail(error)
@@ -99,8 +99,8 @@ def _write_page(records: "Sequence[RunRecord]", out: Path, repeats: str) -> None
     write_report(
         Gathered(grid, tuple(result_of_record(record) for record in records), expected=len(records)),
         out,
-        introduction=f"1,438 handwritten digits, {share:.1%} of whose labels are wrong, and 359 with right labels "
-        "to test on. The same network, the same wrong labels; only the loss differs.",
+        introduction=f"1,438 handwritten digits, {share:.1%} of them with wrong labels, and 359 with right labels "
+        "for testing. Network and wrong labels are the same throughout; only the loss differs.",
         command=repeats,
     )
 

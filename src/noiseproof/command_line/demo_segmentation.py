@@ -38,14 +38,14 @@ EPILOG = """
 
 def demo_segmentation(
     share: Annotated[float, typer.Option(help="Share of corrupted training masks.")] = 0.7,
-    strength: Annotated[float, typer.Option(help="How much of their area is wrong.")] = 0.7,
-    seed: Annotated[int, typer.Option(help="Decides noise, initial weights and order.")] = 1,
-    epochs: Annotated[int | None, typer.Option(help="Passes over the data.")] = None,
-    processes: Annotated[int, typer.Option(help="Losses trained at a time.")] = 2,
-    out: Annotated[Path, typer.Option(help="The page to write.")] = Path("noiseproof-segmentation.html"),
+    strength: Annotated[float, typer.Option(help="How much of the area of such a mask is wrong.")] = 0.7,
+    seed: Annotated[int, typer.Option(help="Seed for noise, initial weights and order.")] = 1,
+    epochs: Annotated[int | None, typer.Option(help="Number of epochs.")] = None,
+    processes: Annotated[int, typer.Option(help="Losses to train at the same time.")] = 2,
+    out: Annotated[Path, typer.Option(help="HTML page to write.")] = Path("noiseproof-segmentation.html"),
     folder: KeptIn = None,
 ) -> None:
-    """Train three losses on blobs with corrupted masks; about two minutes on two cores."""
+    """Train with three losses on synthetic blobs with corrupted masks; takes about two minutes on two cores."""
     import torch
 
     from noiseproof.training import Interrupted, train_pack
@@ -57,7 +57,7 @@ def demo_segmentation(
         grid = demo_grid(share, strength, seed, epochs)
         records = train_pack([cell.config for cell in grid.cells()], folder=folder, processes=processes)
     except Interrupted:
-        typer.echo("Stopped, nothing lost. Go on with the same command.", err=True)
+        typer.echo("Stopped; nothing is lost. Continue with the same command.", err=True)
         raise typer.Exit(130) from None
     except (ValueError, OSError, RuntimeError) as error:
         fail(error)
@@ -96,11 +96,11 @@ def table(records: "Sequence[RunRecord]") -> str:
     """The results, in a few lines."""
     noise = records[0].noise
     lines = [
-        f"{noise['realised_rate']:.0%} of the training masks are wrong, and with them {noise['wrong_pixels']:.1%} "
-        "of all pixels.",
-        "Dice in percent on test pictures with right masks, mean over the tests of the last 10 epochs:",
+        f"{noise['realised_rate']:.0%} of the training masks are wrong, which makes {noise['wrong_pixels']:.1%} "
+        "of all pixels wrong.",
+        "Dice in percent on test images with right masks, averaged over the tests in the last 10 epochs:",
         "",
-        f"{'loss':8} {'pooled':>7} {'a picture':>10} {'right pixels':>13} {'wrong pixels':>13} {'seconds':>8}",
+        f"{'loss':8} {'pooled':>7} {'per image':>10} {'right pixels':>13} {'wrong pixels':>13} {'seconds':>8}",
     ]
     for record in records:
         last, result = record.epochs[-1], record.result or {}
@@ -111,7 +111,7 @@ def table(records: "Sequence[RunRecord]") -> str:
         )
     lines += [
         "",
-        "The two columns on pixels are shares of the training masks that were learned, right and wrong.",
+        "Right and wrong pixels: the share of them in the training masks that the model reproduces.",
     ]
     return "\n".join(lines)
 

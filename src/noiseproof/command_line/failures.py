@@ -44,9 +44,7 @@ def _expected() -> tuple[type[Exception], ...]:
 def _advice(error: Exception | str) -> str:
     """What to do about a bare error of the system's; one in our words has said it, but not how commands import."""
     if re.match(r"(loss|model): unknown name|noise must be one of|--kind must be", str(error)):
-        return (
-            "" if os.environ.get(VARIABLE) else " (one of your own is known with: noiseproof --import MODULE)"
-        )
+        return "" if os.environ.get(VARIABLE) else " (to use one of your own: noiseproof --import MODULE)"
     if not isinstance(error, OSError) or error.errno is None or error.strerror != os.strerror(error.errno):
         return ""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -58,7 +56,7 @@ def _advice(error: Exception | str) -> str:
     if error.errno == errno.EISDIR:
         return ": it is a folder; name a file in it"
     if error.errno in (errno.ENOTDIR, errno.EEXIST):
-        return ": a file is there where a folder was expected; choose another name"
+        return ": there is a file where a folder was expected; choose another name"
     return ""
 
 

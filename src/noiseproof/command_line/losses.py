@@ -25,13 +25,13 @@ EPILOG = """
 
   noiseproof losses                 every loss in one table
 
-  noiseproof losses anl-ce          one loss: formula, published hyper-parameters, how to use it
+  noiseproof losses anl-ce          one loss: formula, published hyperparameters, how to use it
 
-  noiseproof losses anl-ce --check  what it does, measured: gradient, range, symmetry, what noise does to it
+  noiseproof losses anl-ce --check  measure it: gradient, range, symmetry, effect of noise
 
-  noiseproof --import mine losses nsquare --check   the same of one of your own
+  noiseproof --import mine losses nsquare --check   measure a loss of your own
 
-  noiseproof losses --json          the same for programs
+  noiseproof losses --json          all losses as JSON, for programs
 """
 
 
@@ -40,12 +40,12 @@ def losses(
     check: Annotated[
         bool,
         typer.Option(
-            "--check", help="Measure what it does: gradient, range, symmetry, effect of noise, options."
+            "--check", help="Measure the loss: gradient, range, symmetry, effect of noise, options."
         ),
     ] = False,
     json: Json = False,
 ) -> None:
-    """List the catalogue of losses, explain one, or measure what it does."""
+    """List the losses, explain one, or measure how it behaves."""
     from noiseproof.losses import available, record
 
     try:
@@ -74,7 +74,7 @@ def _check(records: "list[LossRecord]", json: bool) -> None:
     from noiseproof.losses import check_loss
 
     if len(records) != 1:
-        raise ValueError("--check: name a loss, as in noiseproof losses anl-ce --check")
+        raise ValueError("--check: expected the name of a loss, as in noiseproof losses anl-ce --check")
     found = check_loss(records[0])
     if json:
         typer.echo(as_json([asdict(each) for each in found.findings]))
@@ -114,7 +114,9 @@ def _list(records: "list[LossRecord]", console: "Console") -> None:
         )
         table.add_row(*map(escape, cells))
     console.print(table)
-    console.print("p = softmax(logits), y the given label, K classes. More on one: noiseproof losses NAME")
+    console.print(
+        "p = softmax(logits), y is the given label, K the number of classes. Details: noiseproof losses NAME"
+    )
 
 
 def _explain(record: "LossRecord", console: "Console") -> None:
@@ -141,7 +143,7 @@ def _explain(record: "LossRecord", console: "Console") -> None:
             facts.add_row(heading, escape(text))
     console.print(facts)
     if record.recipes:
-        console.print("\n[bold]Published hyper-parameters[/bold]")
+        console.print("\n[bold]Published hyperparameters[/bold]")
         recipes = Table.grid(padding=(0, 2))
         for recipe in record.recipes:
             recipes.add_row("", recipe, escape(recipe_text(record, recipe)))

@@ -25,11 +25,11 @@ EPILOG = """
 
   noiseproof models                     every network in one table
 
-  noiseproof models resnet34-cifar      one network: what it consists of, its options, how to use it
+  noiseproof models resnet34-cifar      one network: structure, options, how to use it
 
-  noiseproof models timm:convnext_tiny  a network of timm, where that is installed
+  noiseproof models timm:convnext_tiny  a network from timm, if that is installed
 
-  noiseproof models --json              the same for programs
+  noiseproof models --json              all networks as JSON, for programs
 """
 
 
@@ -67,8 +67,8 @@ def _list(records: "list[ModelRecord]", console: "Console") -> None:
         table.add_row(*map(escape, cells))
     console.print(table)
     console.print(
-        f"Parameters for {NUM_CLASSES} classes. More on one: noiseproof models NAME. "
-        "With timm installed, timm:NAME is any of its models."
+        f"Parameters are counted for {NUM_CLASSES} classes. Details: noiseproof models NAME. "
+        "If timm is installed, timm:NAME is any of its models."
     )
 
 
@@ -85,7 +85,7 @@ def _explain(record: "ModelRecord", console: "Console") -> None:
         ("made for", expected_input(record)),
         ("task", record.task),
         ("parameters", f"{_parameters(record)} for {NUM_CLASSES} classes"),
-        ("first weights", record.initialization),
+        ("initialisation", record.initialization),
         ("options", ", ".join(f"{k}={v}" for k, v in record.options.items())),
         ("paper", record.paper),
     ):

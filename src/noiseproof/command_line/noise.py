@@ -78,12 +78,17 @@ class Choices(NamedTuple):
 
 
 def noise(
-    dataset: Annotated[str, typer.Argument(metavar="DATASET", help="A name of noiseproof data list.")],
+    dataset: Annotated[
+        str,
+        typer.Argument(
+            metavar="DATASET", help="A name from noiseproof data list, or folder:PATH or csv:PATH."
+        ),
+    ],
     picture: Annotated[str | None, typer.Argument(hidden=True, metavar="[FILE.png]")] = None,
     kind: Annotated[
         str,
         typer.Option(
-            help="sym, asym, dep, human, open-set, annotators, masks, or one of your own (--import).",
+            help="Kind of noise: sym, asym, dep, human, open-set, annotators, masks, or your own (--import).",
             rich_help_panel="Noise",
         ),
     ] = "sym",
@@ -92,15 +97,15 @@ def noise(
         typer.Option(
             "--rate",
             "--share",
-            help="Share of wrong labels, 0 to 1; --share is the same, for masks.",
+            help="Share of wrong labels, or of wrong masks, from 0 to 1.",
             rich_help_panel="Noise",
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Decides the draw.", rich_help_panel="Noise")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed for the noise.", rich_help_panel="Noise")] = 1,
     generator: Annotated[
         str | None,
         typer.Option(
-            help="How to draw. sym: exact, exact-fast, bernoulli, redraw-over-all-classes; asym: exact, "
+            help="How to draw the noise. sym: exact, exact-fast, bernoulli, redraw-over-all-classes; asym: exact, "
             "exact-fast, bernoulli; dep: pdn, fixed-count, shared-projection; annotators: one, majority.",
             rich_help_panel="Noise",
         ),
@@ -108,54 +113,59 @@ def noise(
     flips: Annotated[
         str | None,
         typer.Option(
-            help="asym: cifar10, mnist-like, cifar100-blocks, cifar100-superclass, or pairs such as 9>1,3>5.",
+            help="asym: which class becomes which: cifar10, mnist-like, cifar100-blocks, cifar100-superclass, or "
+            "pairs such as 9>1,3>5.",
             rich_help_panel="Noise",
         ),
     ] = None,
     file: Annotated[
         Path | None,
-        typer.Option(help="human: the official file; else the one in the cache.", rich_help_panel="Noise"),
+        typer.Option(
+            help="human: the official file; by default the one in the cache.", rich_help_panel="Noise"
+        ),
     ] = None,
     key: Annotated[
-        str | None, typer.Option(help="human: the label set, e.g. worse_label.", rich_help_panel="Noise")
+        str | None,
+        typer.Option(help="human: which set of labels, e.g. worse_label.", rich_help_panel="Noise"),
     ] = None,
     outside: Annotated[
         str | None,
-        typer.Option(help="open-set: the data set that outside images come from.", rich_help_panel="Noise"),
+        typer.Option(help="open-set: data set to take the outside images from.", rich_help_panel="Noise"),
     ] = None,
     rates: Annotated[
         str | None,
         typer.Option(
-            help="annotators: each one's share of errors, e.g. 0.1,0.2,0.6.", rich_help_panel="Noise"
+            help="annotators: error rate of each annotator, e.g. 0.1,0.2,0.6.", rich_help_panel="Noise"
         ),
     ] = None,
     strength: Annotated[
-        float, typer.Option(help="masks: how much of the area is wrong.", rich_help_panel="Noise")
+        float,
+        typer.Option(help="masks: how much of the area of a wrong mask is wrong.", rich_help_panel="Noise"),
     ] = 0.7,
     image_size: Annotated[
         int | None,
         typer.Option(
             min=1,
             max=10_000,
-            help="masks: side to which pictures and masks of your own are brought first, as for training.",
+            help="masks: first resize your own images and masks to squares of this size, as for training.",
             rich_help_panel="Noise",
         ),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Save the record to this .npz file.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Save the noise to this .npz file.")] = None,
     show: Annotated[
         bool,
         typer.Option(
             "--show",
-            help="Draw transition matrix, rates and images to a PNG: --show FILE.png; alone, beside --out "
-            "or noise.png.",
+            help="Draw the transition matrix, rates and images: --show FILE.png; --show alone writes the PNG next "
+            "to --out, or noise.png.",
         ),
     ] = False,
 ) -> None:
-    """Make a data set's labels wrong: report the noise, save it, show it."""
+    """Add label noise to a data set: report it, save it, draw it."""
     if dataset.endswith(".png") and picture is not None:
         dataset, picture = picture, dataset  # --show FILE.png before the data set
     if picture is not None and not (show and picture.endswith(".png")):
-        fail(f"a second name, {picture!r}, is only understood as --show FILE.png")
+        fail(f"expected one data set, got a second name, {picture!r}; to draw the noise, use --show FILE.png")
     if out is not None and out.suffix != ".npz":
         fail(f"--out must end in .npz, got {str(out)!r}")
     from noiseproof.datasets import DataError, load
@@ -195,7 +205,7 @@ def _tell_use(noisy: "NoisyLabels | NoisyMasks", data: "LabeledData", dataset: s
     if data.masks is not None and dataset.startswith("folder:"):
         height, width = data.masks.shape[1:]
         if height != width:
-            typer.echo("to train on it, make it at the size of training: --image-size 256")
+            typer.echo("to train on it, make it at the size used for training, e.g. with --image-size 256")
             return
         words += ["--image-size", str(width)]  # a plan may choose another size, which these masks do not fit
     typer.echo(f"train on it with: {shlex.join(words)}")
@@ -207,9 +217,7 @@ def _made(data: "LabeledData", kind: str, choices: Choices) -> "NoisyLabels | No
     from noiseproof.noise.own import draw_own, own_kinds
 
     if data.masks is not None and kind in KINDS[:-1]:
-        raise ValueError(
-            f"{data.name} has masks, and {kind} is for labels of whole pictures; say --kind masks"
-        )
+        raise ValueError(f"{data.name} has masks, and {kind} is for labels of whole images; use --kind masks")
     labels, seed = data.labels, choices.seed
     if kind in own_kinds():
         own = draw_own(noise.NoiseName(kind, choices.needed("rate")), data, seed)
@@ -225,7 +233,7 @@ def _made(data: "LabeledData", kind: str, choices: Choices) -> "NoisyLabels | No
     if kind == "dep":
         if data.images is None:
             raise ValueError(
-                f"instance-dependent noise needs images in memory, {data.name} is read file by file"
+                f"instance-dependent noise needs images in memory, but {data.name} is read file by file"
             )
         generator = choices.generator or "pdn"
         rate = choices.needed("rate")
@@ -248,7 +256,7 @@ def _made(data: "LabeledData", kind: str, choices: Choices) -> "NoisyLabels | No
         raise ValueError(f"{data.name} has no masks to corrupt; kinds for labels are {', '.join(KINDS[:-1])}")
     if data.num_classes > 2:
         raise ValueError(
-            f"masks are corrupted where they have two classes; those of {data.name} have {data.num_classes}"
+            f"only masks of two classes can be corrupted; those of {data.name} have {data.num_classes}"
         )
     return noise.corrupt_masks(data.masks, choices.needed("rate"), choices.strength, seed, VOID)
 
@@ -263,7 +271,7 @@ def _human(data: "LabeledData", choices: Choices) -> "NoisyLabels":
     coarse = key == "noisy_coarse_label"
     clean = data.coarse_labels if coarse else data.labels
     if clean is None:
-        raise ValueError(f"{key} needs the super-classes, which {data.name} has not")
+        raise ValueError(f"{key} needs the superclasses, which {data.name} does not have")
     if choices.file is not None:
         noisy = noise.from_file(choices.file, key, clean)
     else:
@@ -271,7 +279,7 @@ def _human(data: "LabeledData", choices: Choices) -> "NoisyLabels":
         noisy = noise.from_arrays(given.labels, given.clean, key, clean)
     if data.uncertain is not None and len(data.uncertain):
         typer.echo(
-            f"note: the place of {len(data.uncertain)} images of {data.name} is not certain; leave them out "
+            f"note: the position of {len(data.uncertain)} images of {data.name} is uncertain; leave them out "
             "when training on human labels",
             err=True,
         )
@@ -296,7 +304,7 @@ def _report(noisy: "NoisyLabels | NoisyMasks", data: "LabeledData") -> None:
         typer.echo(f"{data.name}: {noisy}")
         typer.echo(f"realised  {100 * noisy.realised_share:.2f} % of masks differ from the true ones")
         if (void := _without_label(data)) is not None:
-            typer.echo(f"no label  {100 * void.mean():.2f} % of pixels, which stay as they are")
+            typer.echo(f"no label  {100 * void.mean():.2f} % of pixels, which are left as they are")
         return
     names = _class_names(noisy, data)
     typer.echo(f"{data.name}: {noisy}")
@@ -322,7 +330,7 @@ def _commonest_flips(noisy: "NoisyLabels", names: Sequence[str], count: int = 3)
         for true, given in cells
         if flips[true, given]
     ]
-    return ", ".join(told) or "no label became another"
+    return ", ".join(told) or "no label changed"
 
 
 def _draw(noisy: "NoisyLabels | NoisyMasks", data: "LabeledData", outside: str | None, target: Path) -> None:

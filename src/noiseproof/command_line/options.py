@@ -11,39 +11,47 @@ from typing import Annotated, Any
 import typer
 
 KeptIn = Annotated[
-    Path | None, typer.Option("--folder", help="Where runs are kept; else NOISEPROOF_RUNS or runs.")
+    Path | None, typer.Option("--folder", help="Runs folder; by default NOISEPROOF_RUNS, or ./runs.")
 ]
 RunsFolder = Annotated[
     Path | None,
-    typer.Option("--folder", metavar="FOLDER", help="The runs folder, instead of NOISEPROOF_RUNS."),
+    typer.Option("--folder", metavar="FOLDER", help="Runs folder; by default NOISEPROOF_RUNS, or ./runs."),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for use by programs.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the result.")]
 
 GridName = Annotated[
     str,
-    typer.Argument(
-        metavar="GRID", help="A grid of the package (noiseproof bench lists them) or a TOML file."
-    ),
+    typer.Argument(metavar="GRID", help="A built-in grid (noiseproof bench lists them) or a TOML file."),
 ]
 FromFiles = Annotated[
     list[Path] | None,
     typer.Option(
-        "--from", metavar="FILE", help="A results file instead of the runs folder; with --folder, both."
+        "--from",
+        metavar="FILE",
+        help="Read this results file instead of the runs folder; with --folder, read both.",
     ),
 ]
 OnlyMethods = Annotated[
-    str | None, typer.Option("--methods", help="Only these: labels or losses, separated by commas.")
+    str | None, typer.Option("--methods", help="Only these methods: labels or losses, separated by commas.")
 ]
-OnlyNoises = Annotated[str | None, typer.Option("--noise", help="Only these noises, separated by commas.")]
-OnlySeeds = Annotated[str | None, typer.Option("--seeds", help="These seeds, such as 1,2,3 or 4-8.")]
+OnlyNoises = Annotated[
+    str | None, typer.Option("--noise", help="Only these noises, such as sym-0.4, separated by commas.")
+]
+OnlySeeds = Annotated[
+    str | None, typer.Option("--seeds", help="These seeds instead of the grid's, such as 1,2,3 or 4-8.")
+]
 OtherSettings = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Runs that bench trained with this setting: epochs=30."),
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Read runs that bench trained with this setting, such as epochs=30. May be repeated.",
+    ),
 ]
 OtherPrecision = Annotated[
     str | None,
-    typer.Option("--precision", help="Runs that bench trained in this one: float32, tf32 or bf16."),
+    typer.Option("--precision", help="Read runs that bench trained in float32, tf32 or bf16."),
 ]
 
 MOST_SEEDS = 10_000

@@ -23,9 +23,9 @@ EPILOG = """
 
   noiseproof train folder:photos --recipe photos.toml
 
-  noiseproof plan folder:cells --image-size 256   pictures with masks that differ in size
+  noiseproof plan folder:cells --image-size 256   images and masks of different sizes
 
-  noiseproof plan cifar10 --noise asym-0.4   a rate and a kind that you know
+  noiseproof plan cifar10 --noise asym-0.4   if you know the noise
 
   noiseproof plan csv:labels.csv --no-noise-estimate
 """
@@ -33,29 +33,36 @@ EPILOG = """
 
 def plan(
     dataset: Annotated[
-        str, typer.Argument(metavar="DATA", help="A name of noiseproof data list, folder:PATH or csv:PATH.")
+        str,
+        typer.Argument(metavar="DATA", help="A name from noiseproof data list, or folder:PATH or csv:PATH."),
     ],
     out: Annotated[
-        Path | None, typer.Option(help="Write the plan to this TOML file, not to the screen.")
+        Path | None, typer.Option(help="Write the plan to this TOML file instead of the screen.")
     ] = None,
-    loss: Annotated[str | None, typer.Option(help="A loss that is settled; its numbers are planned.")] = None,
-    model: Annotated[str | None, typer.Option(help="A network that is settled.")] = None,
+    loss: Annotated[
+        str | None, typer.Option(help="Use this loss; its hyperparameters are still planned.")
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="Use this network.")] = None,
     image_size: Annotated[
-        int | None, typer.Option(help="Side to which pictures and masks are brought, where it is settled.")
+        int | None, typer.Option(help="Resize images and masks to squares of this size, in pixels.")
     ] = None,
     noise: Annotated[
         str | None,
-        typer.Option(help="Share of wrong labels, such as 0.4 or sym-0.4: nothing is estimated then."),
+        typer.Option(help="Known share of wrong labels, such as 0.4 or sym-0.4; it is then not estimated."),
     ] = None,
     noise_kind: Annotated[
-        str | None, typer.Option(help="sym (at random), asym (classes confused), dep, real (people's).")
+        str | None,
+        typer.Option(
+            help="Kind of noise: sym (at random), asym (similar classes confused), dep (dependent on the image) or "
+            "real (human mistakes)."
+        ),
     ] = None,
     no_noise_estimate: Annotated[
-        bool, typer.Option("--no-noise-estimate", help="Do not look for wrong labels.")
+        bool, typer.Option("--no-noise-estimate", help="Do not estimate the share of wrong labels.")
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not show progress.")] = False,
 ) -> None:
-    """Plan a training run: loss, α, β, δ, λ, network, epochs, batch, learning rate, each with its reason."""
+    """Choose loss, network and hyperparameters for your data, and give the reason for each."""
     from noiseproof import planning
     from noiseproof.datasets import DataError
     from noiseproof.datasets.cache import replacing_file
@@ -88,7 +95,7 @@ def known_noise(noise: str | None, kind: str | None) -> "Noise | None":
     if noise is None:
         if kind is not None:
             raise ValueError(
-                f"--noise-kind: expected a share of wrong labels with it, as in --noise {kind}-0.4"
+                f"--noise-kind: expected a share of wrong labels as well, as in --noise {kind}-0.4"
             )
         return None
     start, dash, rate = noise.partition("-")

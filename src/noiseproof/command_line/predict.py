@@ -20,40 +20,42 @@ PREDICT_EPILOG = """
 
   noiseproof predict RUN one.jpg
 
-  noiseproof predict RUN lesions/ --out masks/            a run on masks: a mask for each picture, and a sheet
+  noiseproof predict RUN lesions/ --out masks/            a run on masks: one mask per image
 """
 
 EVALUATE_EPILOG = """
 [bold]Examples[/bold]
 
-  noiseproof evaluate RUN folder:newer-photos             a folder a class, all of it or its test part
+  noiseproof evaluate RUN folder:newer-photos             one folder per class; its test split or all of it
 
   noiseproof evaluate RUN csv:checked.csv --json
 
-  noiseproof evaluate RUN webvision-mini-ilsvrc12         the paper's second test set of WebVision
+  noiseproof evaluate RUN webvision-mini-ilsvrc12         the paper's second test set for WebVision
 """
 
 EXPORT_EPILOG = """
 [bold]Examples[/bold]
 
-  noiseproof export RUN --out model/                      weights as safetensors, classes as JSON
+  noiseproof export RUN --out model/                      weights and a model.json with classes and input size
 
-  noiseproof export RUN --out model/ --form torch-export  a program that runs without noiseproof
+  noiseproof export RUN --out model/ --form torch-export  a model that runs without noiseproof
 """
 
 
 def predict(
-    run: Annotated[str, typer.Argument(help="A finished run, or the beginning of its name.")],
-    pictures: Annotated[Path, typer.Argument(help="A picture or a folder of them.")],
+    run: Annotated[str, typer.Argument(help="Name of a finished run, or the beginning of it.")],
+    pictures: Annotated[Path, typer.Argument(help="An image, or a folder of images.")],
     out: Annotated[
         Path | None,
-        typer.Option(help="The CSV to write, else predictions.csv; for masks the folder, else predictions."),
+        typer.Option(
+            help="CSV file to write; by default predictions.csv. For masks: a folder; by default predictions."
+        ),
     ] = None,
     folder: KeptIn = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
-    workers: Annotated[int, typer.Option(help="Processes that decode pictures.")] = 0,
+    device: Annotated[str, typer.Option(help="Device: auto, cpu, cuda or cuda:N.")] = "auto",
+    workers: Annotated[int, typer.Option(help="Processes for decoding images.")] = 0,
 ) -> None:
-    """Classify pictures with a finished run, which writes a CSV; or find their masks, which writes PNGs."""
+    """Classify images with a finished run and write a CSV, or segment them and write masks as PNGs."""
     from noiseproof.datasets import BadFileError
     from noiseproof.datasets.decode import IMAGE_SUFFIXES
     from noiseproof.training import predict as prediction
@@ -68,7 +70,7 @@ def predict(
             folder_out = out or Path("predictions")
             if folder_out.suffix.lower() in (".csv", *IMAGE_SUFFIXES) and not folder_out.is_dir():
                 raise ValueError(
-                    f"--out: {run} is a run on masks, which come as a folder of PNGs; name a folder, got {out}"
+                    f"--out: expected a folder for the masks that {run} predicts, which are PNG files, got {out}"
                 )
             found = predict_masks.predict_masks(model, paths)
             count, sheet = predict_masks.write_masks(found, model.class_names, pictures, folder_out)
@@ -80,9 +82,9 @@ def predict(
     except (ValueError, OSError, LookupError, ImportError, RuntimeError) as error:
         fail(error)
     if model.task == "segmentation":
-        typer.echo(f"{count} masks: {folder_out}; to look at: {sheet}")
+        typer.echo(f"Wrote {count} masks to {folder_out}; overview: {sheet}")
     else:
-        typer.echo(f"{count} pictures classified: {table}")
+        typer.echo(f"Classified {count} images: {table}")
     for each in unreadable:
         typer.echo(f"Not classified: {printable(str(each))}", err=True)
     if unreadable:
@@ -90,18 +92,22 @@ def predict(
 
 
 def evaluate(
-    run: Annotated[str, typer.Argument(help="A finished run, or the beginning of its name.")],
-    dataset: Annotated[str, typer.Argument(help="A data set, folder:PATH or csv:PATH, with right labels.")],
+    run: Annotated[str, typer.Argument(help="Name of a finished run, or the beginning of it.")],
+    dataset: Annotated[
+        str, typer.Argument(help="Data set with correct labels: a name, folder:PATH or csv:PATH.")
+    ],
     split: Annotated[
         str | None,
-        typer.Option(help="train, test or validation; else test; of your own without one, all."),
+        typer.Option(
+            help="train, test or validation; by default test, or everything if your own data has no test split."
+        ),
     ] = None,
     folder: KeptIn = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
-    workers: Annotated[int, typer.Option(help="Processes that decode pictures.")] = 0,
+    device: Annotated[str, typer.Option(help="Device: auto, cpu, cuda or cuda:N.")] = "auto",
+    workers: Annotated[int, typer.Option(help="Processes for decoding images.")] = 0,
     json_: Json = False,
 ) -> None:
-    """Score a finished run on labelled data: accuracy, by class too; Dice of masks."""
+    """Score a finished run on labelled data: accuracy, also per class, or Dice for masks."""
     import json
 
     from noiseproof.datasets import DataError
@@ -118,11 +124,11 @@ def evaluate(
     if json_:
         typer.echo(json.dumps(found.as_data(), ensure_ascii=False))
         return
-    words = {"accuracy": "accuracy", "dice": "Dice, pooled", "dice_per_image": "Dice a picture"}
+    words = {"accuracy": "accuracy", "dice": "Dice (pooled)", "dice_per_image": "Dice (per image)"}
     data_name = printable(found.dataset)
     which = f"{found.samples} {found.split}" if split or found.split != "train" else f"all {found.samples}"
     for score_name, value in found.scores.items():
-        typer.echo(f"{words[score_name]} {value:.2f} on {which} pictures of {data_name}")
+        typer.echo(f"{words[score_name]} {value:.2f} on {which} images of {data_name}")
     classes = [(printable(name), *facts) for name, facts in found.by_class.items()]
     width = max((len(name) for name, _, _ in classes), default=0)
     for name, count, right in sorted(classes, key=lambda each: each[2]):
@@ -143,19 +149,19 @@ def _split_of(dataset: str, split: str | None, side: int | None) -> "LabeledData
 
 
 def export(
-    run: Annotated[str, typer.Argument(help="A finished run, or the beginning of its name.")],
-    out: Annotated[Path, typer.Option(help="The folder to write to.")],
-    form: Annotated[str, typer.Option(help="safetensors, torch-export or onnx.")] = "safetensors",
+    run: Annotated[str, typer.Argument(help="Name of a finished run, or the beginning of it.")],
+    out: Annotated[Path, typer.Option(help="Folder to write to.")],
+    form: Annotated[str, typer.Option(help="Format: safetensors, torch-export or onnx.")] = "safetensors",
     folder: KeptIn = None,
 ) -> None:
-    """Write a finished run's model for other programs."""
+    """Export the model of a finished run for use by other programs."""
     from noiseproof.training import predict as prediction
 
     try:
         target = prediction.export(_folder_of(run, folder), out, form)
     except (ValueError, OSError, LookupError, ImportError, RuntimeError) as error:
         fail(error)
-    typer.echo(f"{target} and {out / 'model.json'}")
+    typer.echo(f"Wrote {target} and {out / 'model.json'}")
 
 
 def _folder_of(run: str, folder: Path | None) -> Path:

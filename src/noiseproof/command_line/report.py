@@ -20,7 +20,7 @@ from noiseproof.command_line.options import (
 from noiseproof.command_line.table import gather_runs
 
 EPILOG = """
-The page is one file that needs no network. Runs are read from the runs folder (NOISEPROOF_RUNS, or else runs in the
+The page is a single file that works offline. Runs are read from the runs folder (NOISEPROOF_RUNS, or runs in the
 current folder), or from a results file.
 
 [bold]Examples[/bold]
@@ -33,7 +33,7 @@ current folder), or from a results file.
 
   noiseproof report my-grid.toml --out pages/mine.html
 
-  noiseproof report my-grid.toml --set epochs=30 --precision float32   runs of bench with the same options
+  noiseproof report my-grid.toml --set epochs=30 --precision float32   runs trained with these options
 """
 
 
@@ -44,17 +44,20 @@ def report(
     noise: OnlyNoises = None,
     seeds: OnlySeeds = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The page to write; else GRID.html.")
+        Path | None, typer.Option(metavar="FILE", help="HTML file to write; by default GRID.html.")
     ] = None,
-    open_page: Annotated[bool, typer.Option("--open", help="Show it in the browser.")] = False,
+    open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
     price_per_hour: Annotated[
-        float | None, typer.Option(min=0, metavar="MONEY", help="What an hour of the machine costs.")
+        float | None,
+        typer.Option(
+            min=0, metavar="MONEY", help="Price of an hour on the machine, to show what each run cost."
+        ),
     ] = None,
     set_: OtherSettings = None,
     precision: OtherPrecision = None,
     folder: RunsFolder = None,
 ) -> None:
-    """Write a page about a grid: table against the paper, figures, noise, settings, every run and its command."""
+    """Write an HTML page about a grid: results and the paper's, figures, noise, hyperparameters and every run."""
     with plain_errors():
         gathered = gather_runs(grid, from_files, folder, set_, precision, (methods, noise, seeds))
         from noiseproof.report import write_report

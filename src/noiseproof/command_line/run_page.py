@@ -26,7 +26,7 @@ SHOWN_VALUES = 8
 COLUMNS = {
     "test_accuracy": "test",
     "test_dice": "Dice",
-    "test_dice_per_image": "a picture",
+    "test_dice_per_image": "per image",
     "train_accuracy": "train",
     "clean_accuracy": "on clean",
     "flipped_accuracy": "on flipped",
@@ -49,7 +49,7 @@ def print_page(record: "RunRecord", folder: Path, console: "Console") -> None:
     _print_facts("", _overview(record), console)
     for title, values in (
         ("Config", record.config),
-        ("Noise as it came out", record.noise),
+        ("Noise as drawn", record.noise),
         ("Environment", record.environment),
         ("Result", record.result or {}),
     ):
@@ -188,15 +188,13 @@ def _print_next_step(record: "RunRecord", now: str, folder: Path, console: "Cons
     place = "" if folder == default_folder() else f" --folder {shlex.quote(str(folder))}"
     resume = f"noiseproof train --resume {record.id}{printable(place)}"
     if now == "running":
-        text = f"In training by {holder(folder, record.id) or 'a process that has just ended'}."
+        text = f"Being trained by {holder(folder, record.id) or 'a process that has just ended'}."
     elif record.status == "running":
-        text = (
-            f"Its process is gone without a word, as if killed. Go on from the last checkpoint with: {resume}"
-        )
+        text = f"Its process ended unexpectedly, as if killed. Resume from the last checkpoint with: {resume}"
     elif now == "interrupted":
-        text = f"Go on where it stopped with: {resume}"
+        text = f"Resume where it stopped with: {resume}"
     elif now == "failed":
-        text = f"Go on from the last good checkpoint with: {resume}"
+        text = f"Resume from the last good checkpoint with: {resume}"
     else:
         return
     console.print()

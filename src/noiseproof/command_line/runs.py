@@ -21,31 +21,32 @@ if TYPE_CHECKING:
 LISTED = 30
 """Runs in the table unless --limit says otherwise."""
 
-NO_RUNS = "no runs yet; start one with: noiseproof train digits --loss anl-ce"
+NO_RUNS = "No runs yet. Start one with: noiseproof train digits --loss anl-ce"
 
 LEGEND = (
-    "test: accuracy in percent at the last tested epoch, which is the result; of masks Dice, of finished runs its "
-    "mean over the last ten. best: the highest of all epochs, picked on the test set, so for comparison only."
+    "test: accuracy in percent at the last tested epoch, which is the result; for masks Dice, averaged over the "
+    "last ten epochs once a run has finished. best: the best of all epochs, picked on the test set, so for "
+    "comparison only."
 )
 
 EPILOG = """
-The runs folder is NOISEPROOF_RUNS, or else runs in the current folder.
+The runs folder is NOISEPROOF_RUNS, or runs in the current folder if that is not set.
 
 [bold]Examples[/bold]
 
   noiseproof runs                                 the newest runs in one table
 
-  noiseproof runs --loss anl-ce --noise sym-0.8   only those
+  noiseproof runs --loss anl-ce --noise sym-0.8   only runs with this loss and noise
 
-  noiseproof runs --loss anl-ce --set beta=1      only those with that setting
+  noiseproof runs --loss anl-ce --set beta=1      only runs with this setting
 
   noiseproof runs cifar10-sym-0.8-anl             one run; the beginning of its name is enough
 
   noiseproof runs compare RUN OTHER               what differs between two runs
 
-  noiseproof runs delete RUN                      forget it: record, checkpoint and weights
+  noiseproof runs delete RUN                      delete its record, checkpoint and weights
 
-  noiseproof runs --json                          the same for programs
+  noiseproof runs --json                          all runs as JSON, for programs
 """
 
 
@@ -73,26 +74,28 @@ def runs(
     context: typer.Context,
     dataset: Annotated[str | None, typer.Option(help="Only runs on this data set.")] = None,
     loss: Annotated[str | None, typer.Option(help="Only runs with this loss.")] = None,
-    noise: Annotated[str | None, typer.Option(help="Only runs with this noise: sym-0.8, file:noisy.")] = None,
+    noise: Annotated[
+        str | None, typer.Option(help="Only runs with this noise, such as sym-0.8 or file:noisy.")
+    ] = None,
     status: Annotated[
-        str | None, typer.Option(help="Only running, finished, interrupted or failed ones.")
+        str | None, typer.Option(help="Only runs with this status: running, finished, interrupted or failed.")
     ] = None,
     set_: Annotated[
         list[str] | None,
         typer.Option(
             "--set",
             metavar="KEY=VALUE",
-            help="Only runs with this setting: epochs=30, or a number of the loss, beta=1. May be repeated.",
+            help="Only runs with this setting, such as epochs=30 or, for the loss, beta=1. May be repeated.",
         ),
     ] = None,
     limit: Annotated[
         int | None,
-        typer.Option(min=1, help=f"Only so many, the newest. A table has {LISTED} unless you say more."),
+        typer.Option(min=1, help=f"Only this many, newest first; by default the table shows {LISTED}."),
     ] = None,
     folder: RunsFolder = None,
     json: Json = False,
 ) -> None:
-    """List what was trained, or show one run: what with, how it went, how it ended."""
+    """List the runs and their results, or show one run in detail."""
     filters = {"dataset": dataset, "loss": loss, "noise": noise, "status": status}
     given: dict[str, Any] = {name: value for name, value in filters.items() if value is not None}
     with plain_errors():
@@ -100,7 +103,7 @@ def runs(
             given["settings"] = {key: hashable(value) for key, value in map(read_setting, set_)}
         if context.invoked_subcommand is not None:
             if given or limit is not None:
-                raise ValueError("filters choose among the runs of the list; leave them out to show one run")
+                raise ValueError("filters apply to the list of runs; leave them out to show one run")
             return
         with _store(folder) as store:
             _list(store, given, limit, json)
@@ -109,11 +112,11 @@ def runs(
 @app.command()
 def show(
     context: typer.Context,
-    run: Annotated[str, typer.Argument(metavar="RUN", help="A run's name, or the beginning of it.")],
+    run: Annotated[str, typer.Argument(metavar="RUN", help="Name of a run, or the beginning of it.")],
     folder: RunsFolder = None,
     json: Json = False,
 ) -> None:
-    """Show one run; the word show can be left out."""
+    """Show one run in detail; you can leave out the word show."""
     # Options may stand before the name too.
     before = context.parent.params if context.parent is not None else {}
     with plain_errors(), _store(folder or before.get("folder")) as store:
@@ -129,12 +132,12 @@ def show(
 @app.command()
 def compare(
     context: typer.Context,
-    first: Annotated[str, typer.Argument(metavar="A", help="A run's name, or the beginning of it.")],
-    second: Annotated[str, typer.Argument(metavar="B", help="Another one's.")],
+    first: Annotated[str, typer.Argument(metavar="A", help="Name of a run, or the beginning of it.")],
+    second: Annotated[str, typer.Argument(metavar="B", help="The run to compare it with.")],
     folder: RunsFolder = None,
     json: Json = False,
 ) -> None:
-    """Show what differs between two runs: config, environment, outcome."""
+    """Show what differs between two runs: config, environment and results."""
     before = context.parent.params if context.parent is not None else {}
     with plain_errors(), _store(folder or before.get("folder")) as store:
         from noiseproof.results.differences import differences
@@ -152,11 +155,11 @@ def compare(
 @app.command()
 def delete(
     context: typer.Context,
-    runs: Annotated[list[str], typer.Argument(metavar="RUN", help="Names, or beginnings of them.")],
+    runs: Annotated[list[str], typer.Argument(metavar="RUN", help="Names of runs, or beginnings of them.")],
     folder: RunsFolder = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
 ) -> None:
-    """Delete runs: their records, checkpoints and weights."""
+    """Delete runs with their records, checkpoints and weights."""
     from noiseproof.training.run_lock import RunIsLocked, locked
 
     before = context.parent.params if context.parent is not None else {}
@@ -238,14 +241,14 @@ def _list(store: "Store", filters: dict[str, Any], limit: int | None, json: bool
     if records:
         _print_table(records[:shown], store.folder)
         if len(records) > shown:
-            typer.echo(f"These are the newest {shown}; more with --limit.")
+            typer.echo(f"Only the newest {shown} are shown; use --limit for more.")
     elif filters and store.runs(limit=1):
         settings = filters.pop("settings", {})
         asked = ", ".join(f"{name} {value}" for name, value in (filters | settings).items())
-        typer.echo(f"no run with {asked}; without filters there are some in {store.folder}")
+        typer.echo(f"No run matches {asked}; {store.folder} has other runs.")
     else:
         typer.echo(NO_RUNS)
-        typer.echo(f"(looked in {store.folder})")
+        typer.echo(f"(Looked in {store.folder}.)")
 
 
 def _selected(store: "Store", filters: dict[str, Any], limit: int | None) -> "list[RunRecord]":
@@ -317,7 +320,7 @@ def _print_table(records: "list[RunRecord]", folder: Path) -> None:
         table.add_row(*(Text(row[column]) for column in columns))  # Text, not str: nothing in it is markup
     console.print(table)
     console.print(LEGEND, highlight=False)
-    console.print("More on one: noiseproof runs RUN", highlight=False)
+    console.print("Details of one run: noiseproof runs RUN", highlight=False)
 
 
 def _cells(record: "RunRecord", folder: Path) -> dict[str, str]:

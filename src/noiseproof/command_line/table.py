@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from noiseproof.results import Gathered, ResultTable, TableCell
 
 EPILOG = """
-Runs are read from the runs folder (NOISEPROOF_RUNS, or else runs in the current folder), or from a results file.
+Runs are read from the runs folder (NOISEPROOF_RUNS, or runs in the current folder), or from a results file.
 
 [bold]Examples[/bold]
 
@@ -46,7 +46,7 @@ Runs are read from the runs folder (NOISEPROOF_RUNS, or else runs in the current
 
   noiseproof table my-grid.toml --format csv --no-published
 
-  noiseproof table my-grid.toml --set epochs=30 --precision float32   runs of bench with the same options
+  noiseproof table my-grid.toml --set epochs=30 --precision float32   runs trained with these options
 """
 
 
@@ -61,18 +61,20 @@ class Format(StrEnum):
 
 def table(
     grid: GridName,
-    format: Annotated[Format, typer.Option(help="How to write it.")] = Format.terminal,
+    format: Annotated[Format, typer.Option(help="Output format.")] = Format.terminal,
     from_files: FromFiles = None,
     methods: OnlyMethods = None,
     noise: OnlyNoises = None,
     seeds: OnlySeeds = None,
-    published: Annotated[bool, typer.Option(help="With the paper's numbers, where it has them.")] = True,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write to a file.")] = None,
+    published: Annotated[bool, typer.Option(help="Show the paper's numbers, if it has any.")] = True,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write to this file instead of the screen.")
+    ] = None,
     set_: OtherSettings = None,
     precision: OtherPrecision = None,
     folder: RunsFolder = None,
 ) -> None:
-    """Print a grid's results: mean ± deviation over seeds, ranks, and how far from the paper."""
+    """Print the results of a grid: mean ± standard deviation over seeds, ranks, difference from the paper."""
     from noiseproof.datasets.cache import replacing_file
     from noiseproof.results import TEXT_FORMATS, table_of
 
@@ -90,9 +92,7 @@ def table(
         elif out is None:
             print_table(made, published)
         else:
-            raise ValueError(
-                "--out: the terminal's table is for looking at; say --format markdown, csv or latex"
-            )
+            raise ValueError("--out: expected a format for files; add --format markdown, csv or latex")
 
 
 def gather_runs(
@@ -124,7 +124,7 @@ def gather_runs(
     said |= {} if precision is None else {"precision": precision}
     loaded = load(grid).narrowed(*read_selection(*selection), settings=said)
     write_one = shlex.join(["noiseproof", "bench", grid, "--records", "FILE"])
-    require_results_files(files or (), f"{write_one} writes one, and without --from the runs folder is read")
+    require_results_files(files or (), f"{write_one} writes one; without --from, the runs folder is read")
     if not files and folder is None:
         folder = default_folder()
     gathered = gather(loaded, folder=folder, files=files or ())
@@ -135,7 +135,7 @@ def gather_runs(
     gathered = gathered.only_of_the_grid(**chosen)
     if not gathered.results:
         places = " and ".join(map(str, [*(files or ()), *([folder] if folder is not None else [])]))
-        failed = f"; {len(gathered.failures)} broke off" if gathered.failures else ""
+        failed = f"; {len(gathered.failures)} failed" if gathered.failures else ""
         other = None if folder is None else _runs_with_other_settings(loaded, folder)
         raise ValueError(
             f"no finished run of {loaded.name} in {places}{failed}; {other or _command_to_train(grid, loaded)}"
@@ -158,10 +158,10 @@ def _runs_with_other_settings(grid: "Grid", folder: Path) -> str | None:
     if not other.count:
         return None
     has = "1 finished run there has" if other.count == 1 else f"{other.count} finished runs there have"
-    told = f"{has} its data, losses and noises, but other settings or seeds"
+    told = f"{has} the same data, losses and noises, but other settings or seeds"
     if other.found:
-        return f"{told}; {other.found} of them with: {shlex.join(options_of(other.settings))}"
-    return f"{told}; let bench write them with --records FILE, and read it with --from FILE"
+        return f"{told}; {other.found} of them can be read with: {shlex.join(options_of(other.settings))}"
+    return f"{told}; let bench write them to a file with --records FILE, and read that with --from FILE"
 
 
 def print_table(made: "ResultTable", with_published: bool = True) -> None:
@@ -194,11 +194,11 @@ def print_table(made: "ResultTable", with_published: bool = True) -> None:
         within, judged = made.verdicts
         console.print(
             Text.assemble(
-                "Second line: the paper's number and the difference, ",
+                "Second line: the paper's number and our difference from it, ",
                 ("green", "green"),
-                " within the published spread, ",
+                " if within the published spread, ",
                 ("red!", "red"),
-                f" outside it. {within} of {judged} cells are within.",
+                f" if outside it. {within} of {judged} cells are within it.",
             )
         )
     for rule in made.rules():

@@ -28,11 +28,11 @@ EPILOG = """
 
   noiseproof train cifar10 --noise sym-0.8 --loss anl-ce --seed 1
 
-  noiseproof train cifar10 --noise file:noisy.npz --loss anl-ce   what noiseproof noise saved
+  noiseproof train cifar10 --noise file:noisy.npz --loss anl-ce   noise saved by noiseproof noise
 
   noiseproof train folder:photos --loss anl-ce --model resnet18
 
-  noiseproof train folder:photos --recipe plan.toml   what noiseproof plan wrote
+  noiseproof train folder:photos --recipe plan.toml   a plan written by noiseproof plan
 
   noiseproof train isic2017 --noise masks-0.7-0.7 --loss t-loss
 
@@ -40,7 +40,7 @@ EPILOG = """
 
   noiseproof train cifar10 --loss anl-ce --set alpha=2 --set beta=3 --epochs 30
 
-  noiseproof train cifar10 --noise sym-0.8 --loss anl-ce --l1 1e-5 --dry-run   the config, beside the recipe's
+  noiseproof train cifar10 --noise sym-0.8 --loss anl-ce --l1 1e-5 --dry-run   compare with the recipe
 
   noiseproof train --resume cifar10-sym-0.8-anl-ce-s1-3f2a91c0
 
@@ -51,81 +51,94 @@ EPILOG = """
 def train(
     dataset: Annotated[
         str | None,
-        typer.Argument(metavar="DATASET", help="A name of noiseproof data list, folder:PATH or csv:PATH."),
+        typer.Argument(
+            metavar="DATASET", help="A name from noiseproof data list, or folder:PATH or csv:PATH."
+        ),
     ] = None,
-    loss: Annotated[str | None, typer.Option(help="A loss of noiseproof losses.")] = None,
+    loss: Annotated[str | None, typer.Option(help="Name of a loss; noiseproof losses lists them.")] = None,
     noise: Annotated[
         str | None,
         typer.Option(
-            help="Wrong labels to make: clean, sym-RATE, asym-RATE, dep-RATE, real; not drawn as published: "
-            "sym-RATE-bernoulli; of masks masks-SHARE-STRENGTH; or to read: file:PATH, which noiseproof noise "
-            "saves."
+            help="Label noise to add: clean (none, the default), sym-RATE, asym-RATE, dep-RATE or real (human "
+            "labels); masks-SHARE-STRENGTH for masks; file:PATH for noise saved by noiseproof noise. Generators "
+            "other than the published one: sym-RATE-bernoulli and so on."
         ),
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(help="Decides noise, initial weights, order, augmentation.")
+        int | None, typer.Option(help="Seed for noise, initial weights, order and augmentation.")
     ] = None,
-    noise_seed: Annotated[int | None, typer.Option(help="Another seed for the noise alone.")] = None,
+    noise_seed: Annotated[int | None, typer.Option(help="Use another seed for the noise.")] = None,
     set_: Annotated[
         list[str] | None,
         typer.Option(
             "--set",
             metavar="NAME=VALUE",
-            help="A hyper-parameter of the loss: alpha=5, weight=1,2,3 (one a class), published=true; or a field "
-            "of the config that has no option: momentum=0.95.",
+            help="A hyperparameter of the loss, such as alpha=5, weight=1,2,3 (one number per class) or "
+            "published=true; or a config field that has no option, such as momentum=0.95. May be repeated.",
         ),
     ] = None,
     recipe: Annotated[
         str | None,
-        typer.Option(help="A recipe's name or TOML file, not the data's own; auto: planned for the data."),
+        typer.Option(
+            help="Recipe to use instead of the data set's own: a name or TOML file; auto: plan one for the data."
+        ),
     ] = None,
-    model: Annotated[str | None, typer.Option(help="A network of noiseproof models, or timm:NAME.")] = None,
-    weights: Annotated[str | None, typer.Option(help="Start from this file of weights.")] = None,
-    epochs: Annotated[int | None, typer.Option(help="Passes over the data.")] = None,
-    batch_size: Annotated[int | None, typer.Option(help="Samples a step.")] = None,
-    learning_rate: Annotated[float | None, typer.Option("--lr", help="Learning rate at the start.")] = None,
-    optimizer: Annotated[str | None, typer.Option(help="sgd, adam or adamw.")] = None,
+    model: Annotated[str | None, typer.Option(help="A name from noiseproof models, or timm:NAME.")] = None,
+    weights: Annotated[str | None, typer.Option(help="Start from the weights in this file.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Number of epochs.")] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Images per training step.")] = None,
+    learning_rate: Annotated[float | None, typer.Option("--lr", help="Initial learning rate.")] = None,
+    optimizer: Annotated[str | None, typer.Option(help="Optimiser: sgd, adam or adamw.")] = None,
     schedule: Annotated[
-        str | None, typer.Option(help="constant, cosine, exponential, step or milestones.")
+        str | None,
+        typer.Option(help="Learning rate over time: constant, cosine, exponential, step or milestones."),
     ] = None,
-    weight_decay: Annotated[float | None, typer.Option(help="L2, by the optimiser.")] = None,
-    l1: Annotated[float | None, typer.Option("--l1", help="δ of L1, through the gradient.")] = None,
-    jacobian: Annotated[float | None, typer.Option(help="Strength of the Jacobian's norm.")] = None,
-    clip_norm: Annotated[float | None, typer.Option(help="Largest norm of the gradient; 0: any.")] = None,
+    weight_decay: Annotated[
+        float | None, typer.Option(help="Weight decay (L2), applied by the optimiser.")
+    ] = None,
+    l1: Annotated[float | None, typer.Option("--l1", help="Strength δ of L1 on the weights.")] = None,
+    jacobian: Annotated[float | None, typer.Option(help="Strength of the Jacobian penalty.")] = None,
+    clip_norm: Annotated[
+        float | None, typer.Option(help="Clip the gradient to this norm; 0: do not clip.")
+    ] = None,
     augment: Annotated[
         str | None,
         typer.Option(
-            metavar="none", help="none: do not mirror or move training pictures, e.g. of digits or text."
+            metavar="none",
+            help="none: do not mirror or shift training images, e.g. for digits or text.",
         ),
     ] = None,
-    ema: Annotated[float | None, typer.Option(help="Decay of a moving average of the weights.")] = None,
-    precision: Annotated[str | None, typer.Option(help="float32, tf32 or bf16.")] = None,
-    train_size: Annotated[int | None, typer.Option(help="Train on so many samples only.")] = None,
-    image_size: Annotated[
-        int | None, typer.Option(help="Side to which pictures and masks are brought.")
+    ema: Annotated[
+        float | None, typer.Option(help="Keep a moving average of the weights with this decay.")
     ] = None,
-    evaluate_every: Annotated[int | None, typer.Option(help="Epochs between tests.")] = None,
-    device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or cuda:N.")] = None,
-    workers: Annotated[int | None, typer.Option(help="Processes that decode pictures.")] = None,
-    compile_: Annotated[bool, typer.Option("--compile", help="Compile the network.")] = False,
+    precision: Annotated[str | None, typer.Option(help="Numeric precision: float32, tf32 or bf16.")] = None,
+    train_size: Annotated[int | None, typer.Option(help="Use only this many training images.")] = None,
+    image_size: Annotated[
+        int | None, typer.Option(help="Resize images and masks to squares of this size, in pixels.")
+    ] = None,
+    evaluate_every: Annotated[int | None, typer.Option(help="Number of epochs between tests.")] = None,
+    device: Annotated[str | None, typer.Option(help="Device: auto, cpu, cuda or cuda:N.")] = None,
+    workers: Annotated[int | None, typer.Option(help="Processes for decoding images.")] = None,
+    compile_: Annotated[
+        bool, typer.Option("--compile", help="Compile the network with torch.compile.")
+    ] = False,
     sync_batch_norm: Annotated[
-        bool, typer.Option("--sync-batch-norm", help="Batch-norm's statistics over all GPUs.")
+        bool, typer.Option("--sync-batch-norm", help="Compute batch-norm statistics over all GPUs.")
     ] = False,
     gradient_quantiles: Annotated[
-        bool, typer.Option("--gradient-quantiles", help="Record the spread of ∂NNCE/∂p.")
+        bool, typer.Option("--gradient-quantiles", help="Record the distribution of ∂NNCE/∂p.")
     ] = False,
-    resume: Annotated[
-        str | None, typer.Option(metavar="RUN", help="Go on with a run that was stopped.")
-    ] = None,
+    resume: Annotated[str | None, typer.Option(metavar="RUN", help="Resume a run that was stopped.")] = None,
     dry_run: Annotated[
         bool,
         typer.Option(
-            "--dry-run", help="Only show the config, and where it is not the recipe's; needs no data."
+            "--dry-run", help="Only show the config and how it differs from the recipe; needs no data."
         ),
     ] = False,
     folder: KeptIn = None,
     sink: Annotated[
-        list[str] | None, typer.Option(help="Also send metrics to tensorboard, mlflow, wandb.")
+        list[str] | None,
+        typer.Option(help="Also send metrics to tensorboard, mlflow or wandb. May be repeated."),
     ] = None,
     quiet: Quiet = False,
 ) -> None:
@@ -187,7 +200,7 @@ def _run(
             more = {"DATASET": dataset, "--recipe": recipe, "--set": parameters}
             config = _config_of(resume, folder, said | {name: value for name, value in more.items() if value})
         elif dataset is None:
-            raise ValueError("say what to train on, e.g. noiseproof train digits, or --resume RUN")
+            raise ValueError("name the data to train on, e.g. noiseproof train digits, or give --resume RUN")
         else:
             config = _new_config(dataset, recipe, said, parameters, quiet)
         with Store(folder) as store:
@@ -199,13 +212,15 @@ def _run(
         record = training.train(config, folder=folder, quiet=quiet, sinks=sinks)
     except training.Interrupted as stopped:
         command = f"{command_name()} train --resume {stopped}{place}"
-        typer.echo(f"Stopped, nothing lost. Go on with: {command}", err=True)
+        typer.echo(f"Stopped; nothing is lost. Resume with: {command}", err=True)
         raise typer.Exit(130) from None
     except (ValueError, TypeError, DataError, OSError, ImportError, RuntimeError) as error:
         fail(error)
     if ranks.is_first() and record.result is not None:
         if is_known:
-            typer.echo(f"This config was trained before, until {record.ended}; it is not trained again.")
+            typer.echo(
+                f"This config was already trained (finished {record.ended}), so it is not trained again."
+            )
         typer.echo(f"{_told(record)}{place}")
         if lost := _lost(record):
             typer.echo(lost)
@@ -215,25 +230,23 @@ def _told(record: "RunRecord") -> str:
     """The result in a line or two."""
     result = record.result or {}
     count = result.get("test_samples")  # older records do not have it
-    on = (
-        "held-out training pictures, whose labels may be wrong too" if result.get("held_out") else "test data"
-    )
-    tested = [f"{count} pictures"] if count else []
+    on = "held-out training images, whose labels may be wrong too" if result.get("held_out") else "test data"
+    tested = [f"{count} images"] if count else []
     if "test_dice" in result:
         best = result["best_test_dice"]
         score = (
-            f"test Dice {result['test_dice']:.2f}% ({result['test_dice_per_image']:.2f}% a picture), "
+            f"test Dice {result['test_dice']:.2f}% ({result['test_dice_per_image']:.2f}% per image), "
             f"{mean_over(result['averaged_epochs'])}"
         )
     else:
         best = result["best_test_accuracy"]
         score = f"test accuracy {result['test_accuracy']:.2f}% after the last epoch"
         if count and count < MANY_TESTED:
-            tested.append(f"so chance alone makes ±{_by_chance(result['test_accuracy'], count):.0f} points")
+            tested.append(f"so ±{_by_chance(result['test_accuracy'], count):.0f} points by chance alone")
     on += f" ({', '.join(tested)})" if tested else ""
     return (
-        f"{record.id}: {score}, on {on} ({record.seconds:.0f} s); best epoch {result['best_epoch']}: {best:.2f}%. "
-        f"More: noiseproof runs {record.id}"
+        f"{record.id}: {score}, on {on}; best {best:.2f}% at epoch {result['best_epoch']}; trained in "
+        f"{record.seconds:.0f} s. Details: noiseproof runs {record.id}"
     )
 
 
@@ -248,8 +261,8 @@ def _lost(record: "RunRecord") -> str:
         return ""
     others = " or ".join(name for name in ("anl-ce", "gce", "ce") if name != record.config["loss"])
     return (
-        f"Hardly ever predicted, though labels name them: {printable(named(lost))}. The loss has given them up, or "
-        "was not trained for long enough: try more epochs, a smaller batch, another seed, or a loss that keeps "
+        f"Hardly ever predicted, although labels name them: {printable(named(lost))}. The loss has given them up "
+        "or training was too short: try more epochs, a smaller batch, another seed, or a loss less prone to losing "
         f"classes, such as {others}."
     )
 
@@ -280,7 +293,7 @@ def _new_config(
     for text in parameters:
         name = text.partition("=")[0].strip()
         if name in OPTIONS_OF_WORDS and name not in its_own:
-            raise ValueError(f"--set {name}: say it as {OPTIONS_OF_WORDS[name]}")
+            raise ValueError(f"--set {name}: give it as {OPTIONS_OF_WORDS[name]} instead")
         if text.endswith("=auto"):  # that is: by recipe or plan
             continue
         if name in its_own or not _is_field(name):
@@ -288,7 +301,7 @@ def _new_config(
             continue
         if name in said:
             raise ValueError(
-                f"--set {name}: said twice, it has an option of its own; leave one of the two out"
+                f"--set {name}: given twice, as it also has its own option; leave one of the two out"
             )
         fields.update([read_setting(text)])
     return config_of(dataset, recipe, {**said, **fields, "loss_parameters": of_loss}, show)
@@ -338,7 +351,7 @@ def _show_config(config: "Config", usual: "Config | None", source: str, is_known
     from noiseproof.command_line.run_page import readable
     from noiseproof.losses import record
 
-    state = "trained before, so it would not be trained again" if is_known else "not trained yet"
+    state = "already trained, so it would not be trained again" if is_known else "not trained yet"
     typer.echo(f"{config.run_id}: {state}\n")
     fields, others = config.as_data(), None if usual is None else usual.as_data()
     width = max(map(len, fields))
@@ -353,7 +366,9 @@ def _show_config(config: "Config", usual: "Config | None", source: str, is_known
         typer.echo(f"  {name:{width}}  {readable(value)}{aside}")
     if usual is not None:
         said = (
-            f"Not as the {source} has it: {', '.join(changed)}" if changed else f"All as the {source} has it"
+            f"Different from the {source}: {', '.join(changed)}"
+            if changed
+            else f"Everything as in the {source}"
         )
         typer.echo(f"\n{said}.{f' Without that: {usual.run_id}.' if usual.hash != config.hash else ''}")
 
@@ -367,7 +382,7 @@ def _config_of(run: str, folder: Path, said: dict[str, Any]) -> "Config":
     not_allowed = sorted(set(said) - set(NOT_PART_OF_THE_RESULT))
     if not_allowed:
         raise ValueError(
-            f"--resume goes on with the run as it was; only {', '.join(sorted(NOT_PART_OF_THE_RESULT))} may "
+            f"--resume continues the run as it was; only {', '.join(sorted(NOT_PART_OF_THE_RESULT))} may "
             f"change, got {', '.join(not_allowed)}"
         )
     with Store(folder) as store:
@@ -385,7 +400,7 @@ def _parameter(text: str) -> tuple[str, Any]:
         return name, _number(value)
     except ValueError:
         raise ValueError(
-            "--set: expected NAME=VALUE, such as alpha=5, weight=1,2,3 (one number a class) or published=true, "
+            "--set: expected NAME=VALUE, such as alpha=5, weight=1,2,3 (one number per class) or published=true, "
             f"got {text!r}"
         ) from None
 

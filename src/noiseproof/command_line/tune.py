@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from noiseproof.planning.tuning import Search, Trial
 
 EPILOG = """
-Needs Optuna: pip install 'noiseproof\\[tune]'. Trials are kept in tuning.sqlite in the runs folder: Ctrl-C loses
-nothing, the same command goes on, and run in a second terminal it shares the work.
+Needs Optuna: pip install 'noiseproof\\[tune]'. Trials are kept in tuning.sqlite in the runs folder, so you can
+stop with Ctrl-C and continue with the same command; given in a second terminal, it shares the work.
 
 [bold]Examples[/bold]
 
@@ -27,9 +27,9 @@ nothing, the same command goes on, and run in a second terminal it shares the wo
 
   noiseproof tune digits --noise sym-0.4 --loss anl-ce --epochs 20 --trials 15
 
-  noiseproof tune digits --noise sym-0.4 --on clean   by true labels, for comparison only
+  noiseproof tune digits --noise sym-0.4 --on clean   judge by true labels, for comparison only
 
-  noiseproof tune digits --noise sym-0.4 --loss gce --search q=0.3:0.9   this number alone
+  noiseproof tune digits --noise sym-0.4 --loss gce --search q=0.3:0.9   search only q
 
   noiseproof --import mine tune digits --noise sym-0.4 --loss nsquare --search alpha=0.5:5 --search learning_rate
 """
@@ -37,50 +37,57 @@ nothing, the same command goes on, and run in a second terminal it shares the wo
 
 def tune(
     dataset: Annotated[
-        str, typer.Argument(metavar="DATA", help="A name of noiseproof data list, folder:PATH or csv:PATH.")
+        str,
+        typer.Argument(metavar="DATA", help="A name from noiseproof data list, or folder:PATH or csv:PATH."),
     ],
-    loss: Annotated[str | None, typer.Option(help="A loss of noiseproof losses.")] = None,
-    trials: Annotated[int, typer.Option(help="Trials in all, earlier ones of the study counted.")] = 30,
+    loss: Annotated[str | None, typer.Option(help="Name of a loss; noiseproof losses lists them.")] = None,
+    trials: Annotated[
+        int, typer.Option(help="Total number of trials, including earlier ones of the study.")
+    ] = 30,
     noise: Annotated[
-        str | None, typer.Option(help="Wrong labels to make, for experiments: sym-RATE, asym-RATE, …")
+        str | None, typer.Option(help="Label noise to add, for experiments: sym-RATE, asym-RATE, …")
     ] = None,
     numbers: Annotated[
         list[str] | None,
         typer.Option(
             "--search",
             metavar="NAME=LOW:HIGH",
-            help="Search this number, not the usual ones: a hyper-parameter of the loss, learning_rate, l1, "
-            "weight_decay, momentum, jacobian or clip_norm. NAME alone: around its value. May be repeated.",
+            help="Search this number instead of the usual ones: a hyperparameter of the loss, learning_rate, l1, "
+            "weight_decay, momentum, jacobian or clip_norm; NAME alone searches around its value. May be repeated.",
         ),
     ] = None,
     study: Annotated[
-        str | None, typer.Option(help="Name of the study; by default made from the rest.")
+        str | None, typer.Option(help="Name of the study; by default derived from the other options.")
     ] = None,
     on: Annotated[
-        str, typer.Option(help="Judge by noisy labels, or by clean ones where --noise makes the wrong ones.")
+        str, typer.Option(help="Judge trials by noisy labels, or by clean ones if --noise adds the noise.")
     ] = "noisy",
-    share: Annotated[float, typer.Option(help="Share of the training data that is held out.")] = 0.1,
+    share: Annotated[
+        float, typer.Option(help="Share of the training data to hold out for judging trials.")
+    ] = 0.1,
     pruner: Annotated[
-        str, typer.Option(help="How trials that fall behind are cut short: median, hyperband or none.")
+        str, typer.Option(help="How to stop poor trials early: median, hyperband or none.")
     ] = "median",
     recipe: Annotated[
-        str | None, typer.Option(help="Start from a recipe's name or TOML file, not the data's own.")
+        str | None, typer.Option(help="Start from this recipe (name or TOML file), not the data set's own.")
     ] = None,
-    model: Annotated[str | None, typer.Option(help="A network of noiseproof models.")] = None,
-    epochs: Annotated[int | None, typer.Option(help="Passes over the data, of a trial.")] = None,
-    batch_size: Annotated[int | None, typer.Option(help="Samples a step.")] = None,
-    train_size: Annotated[int | None, typer.Option(help="Use so many training samples only.")] = None,
-    image_size: Annotated[int | None, typer.Option(help="Side to which picture files are brought.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Of trials and of the search.")] = None,
-    device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or cuda:N.")] = None,
-    workers: Annotated[int | None, typer.Option(help="Processes that decode pictures.")] = None,
+    model: Annotated[str | None, typer.Option(help="A name from noiseproof models.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Epochs per trial.")] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Images per training step.")] = None,
+    train_size: Annotated[int | None, typer.Option(help="Use only this many training images.")] = None,
+    image_size: Annotated[
+        int | None, typer.Option(help="Resize images to squares of this size, in pixels.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed for the trials and the search.")] = None,
+    device: Annotated[str | None, typer.Option(help="Device: auto, cpu, cuda or cuda:N.")] = None,
+    workers: Annotated[int | None, typer.Option(help="Processes for decoding images.")] = None,
     folder: KeptIn = None,
     out: Annotated[
-        Path | None, typer.Option(help="Write the best numbers to this TOML file for train.")
+        Path | None, typer.Option(help="Write the best hyperparameters to this TOML file, for train.")
     ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Search the numbers of a loss, judged by held-out training data whose labels are as wrong as the rest."""
+    """Search for good hyperparameters, judged on held-out training data with labels as noisy as the rest."""
     given: dict[str, Any] = {
         "loss": loss,
         "noise": noise,
@@ -105,7 +112,7 @@ def tune(
 
     def tell(trial: "Trial", over: int) -> None:
         if not quiet:
-            typer.echo(f"trial {trial.number} ({over} of {trials} over): {_told(trial)}")
+            typer.echo(f"trial {trial.number} ({over} of {trials} done): {_told(trial)}")
 
     try:
         tuning.optuna_or_error()
@@ -114,10 +121,10 @@ def tune(
         space = named_space(config, numbers) if numbers else space_of(config)
         if not quiet:
             ranges = ", ".join(f"{each.name} {each.low:.2g}–{each.high:.2g}" for each in space)
-            typer.echo(f"Study {name}: {ranges}; {config.epochs} epochs a trial.")
+            typer.echo(f"Study {name}: {ranges}; {config.epochs} epochs per trial.")
             if not numbers and (others := left_alone(config, space)):
                 typer.echo(
-                    f"Not searched: {', '.join(others)}; --search NAME=LOW:HIGH searches what you name."
+                    f"Not searched: {', '.join(others)}; choose what to search with --search NAME=LOW:HIGH."
                 )
         found = tuning.search(
             config,
@@ -136,7 +143,7 @@ def tune(
                 file.write(text.encode())
     except Interrupted as stopped:
         typer.echo(
-            f"Stopped; all trials that were over are kept. Go on with: {_same_command(str(stopped))}",
+            f"Stopped; all completed trials are kept. Continue with: {_same_command(str(stopped))}",
             err=True,
         )
         raise typer.Exit(130) from None
@@ -155,7 +162,7 @@ def tune(
 def _told(trial: "Trial") -> str:
     numbers = ", ".join(f"{name} {value:.3g}" for name, value in trial.numbers.items())
     if trial.state == "pruned":
-        return f"cut short after {trial.epochs} epochs at {trial.score:.2f}%; {numbers}"
+        return f"stopped early after {trial.epochs} epochs at {trial.score:.2f}%; {numbers}"
     return f"{trial.score:.2f}%; {numbers}" if trial.score is not None else f"failed; {numbers}"
 
 
@@ -180,7 +187,7 @@ def _print_table(found: "Search") -> None:
     pruned = sum(each.state == "pruned" for each in found.trials)
     failed = sum(each.state == "fail" for each in found.trials)
     table = Table(
-        title=f"{found.study}: {len(found.trials)} trials, {pruned} cut short, {failed} failed",
+        title=f"{found.study}: {len(found.trials)} trials, {pruned} stopped early, {failed} failed",
         title_justify="left",
     )
     table.add_column("trial", justify="right")
