@@ -98,7 +98,7 @@ def test_get_what_is_already_there(root: Path) -> None:
 
 def test_check_of_a_sound_set(root: Path) -> None:
     output = run("check", "digits")
-    assert "35 to 37 a class" in output
+    assert "35 to 37 per class" in output
     assert datasets.load("digits").fingerprint in output
     assert "FAULT" not in output
 

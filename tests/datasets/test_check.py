@@ -63,7 +63,7 @@ def test_a_sound_set(fill: Filler, tmp_path: Path) -> None:
     assert said(report, "train count") == ("fine", "6")
     assert said(report, "test image shape") == ("fine", "(2, 2, 1)")
     assert said(report, "train label range") == ("fine", "0..2")
-    assert said(report, "train class balance") == ("fine", "2 a class (3 classes)")
+    assert said(report, "train class balance") == ("fine", "2 per class (3 classes)")
     assert said(report, "train and test") == ("fine", "0 test images are also in train")
     data = datasets.load("mine", root=tmp_path)
     assert said(report, "train fingerprint") == ("fine", data.fingerprint)
@@ -124,8 +124,8 @@ def test_doubles_are_notes(fill: Filler, tmp_path: Path) -> None:
     fill(train_images=images, test_images=images[[0, 1, 0]])
     report = check("mine", root=tmp_path)
     assert report.is_sound
-    assert said(report, "train doubles") == ("note", "1 image repeats another of this split")
-    assert said(report, "test doubles") == ("note", "1 image repeats another of this split")
+    assert said(report, "train duplicates") == ("note", "1 image repeats another of this split")
+    assert said(report, "test duplicates") == ("note", "1 image repeats another of this split")
     assert said(report, "train and test") == ("note", "3 test images are also in train")
 
 
@@ -168,7 +168,7 @@ def test_files_and_masks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
     assert report.is_sound
     assert said(report, "test split") == ("note", "no such split")
     assert said(report, "train files") == ("fine", "all 3 are there")
-    assert said(report, "train doubles") == ("note", "1 image repeats another of this split")
+    assert said(report, "train duplicates") == ("note", "1 image repeats another of this split")
     report = check("masks:here")
     assert said(report, "train mask values") == ("fine", "0..1 (2 classes)")
     assert said(report, "test mask values") == ("fault", "0..5 (2 classes)")
@@ -187,7 +187,7 @@ def test_pictures_that_cannot_be_read_are_all_named(tmp_path: Path) -> None:
         for index in range(3):
             noise = random.integers(0, 256, (40, 40, 3), dtype=np.uint8)
             Image.fromarray(noise).save(tmp_path / name / f"{index}.jpg")
-    assert said(check(f"folder:{tmp_path}"), "train pictures") == ("fine", "all can be read")
+    assert said(check(f"folder:{tmp_path}"), "train images") == ("fine", "all can be read")
     cut, empty, page = tmp_path / "a/0.jpg", tmp_path / "a/1.jpg", tmp_path / "b/2.jpg"
     cut.write_bytes(cut.read_bytes()[:-200])
     empty.write_bytes(b"")
@@ -195,7 +195,7 @@ def test_pictures_that_cannot_be_read_are_all_named(tmp_path: Path) -> None:
     report = check(f"folder:{tmp_path}")
     assert not report.is_sound
     assert report.unreadable == (cut, empty, page)
-    level, text = said(report, "train pictures")
+    level, text = said(report, "train images")
     assert level == "fault"
     head, *lines = text.split("\n")
     assert head == "3 cannot be read:"
@@ -211,10 +211,10 @@ def test_equal_pictures_with_several_labels_are_named(tmp_path: Path) -> None:
         Image.new("L", (4, 4), shade).save(tmp_path / f"{name}.png")
     report = check(f"folder:{tmp_path}")
     assert report.is_sound
-    level, text = said(report, "train labels of doubles")
+    level, text = said(report, "train labels of duplicates")
     assert level == "note"
     assert text.split("\n") == [
-        "1 image has several labels, of which one at most is right:",
+        "1 image has several labels, of which at most one is right:",
         ", ".join(f"{tmp_path / name}.png ({name[0]})" for name in ("a/1", "a/2", "b/1")),
     ]
 

@@ -81,7 +81,7 @@ def test_the_command_on_a_folder_without_a_test_part(digits, tmp_path):
         Image.fromarray(test.images[row, :, :, 0]).save(place / f"{row}.png")
     done = run("evaluate", record.id, f"folder:{tmp_path / 'newer'}", "--folder", folder)
     assert done.exit_code == 0, done.output
-    assert "on all 40 pictures of" in done.output
+    assert "on all 40 images of" in done.output
     plain = run("evaluate", record.id, f"folder:{tmp_path / 'newer'}", "--folder", folder, "--json")
     data = json.loads(plain.output)
     expected = evaluate(load_trained(folder / record.id), test.subset(np.arange(40)))

@@ -143,7 +143,7 @@ def _look_at(
 
 
 def _told(data: LabeledData, broken: list[BadFileError] | None) -> Finding:
-    subject = f"{data.split} pictures"
+    subject = f"{data.split} images"
     if broken is None:
         return Finding("note", subject, f"not looked into: {len(data)} files are too many to read through")
     if not broken:
@@ -185,7 +185,7 @@ def _look_at_balance(data: LabeledData) -> Iterable[Finding]:
     found = f"{data.labels.min()}..{data.labels.max()}" if len(data) else "no labels"
     yield Finding("fine" if len(data) else "fault", f"{data.split} label range", found)
     least, most = int(counts.min()), int(counts.max())
-    text = f"{least} a class" if least == most else f"{least} to {most} a class"
+    text = f"{least} per class" if least == most else f"{least} to {most} per class"
     yield Finding("fine", f"{data.split} class balance", f"{text} ({data.num_classes} classes)")
     rare = [(data.class_names[index], counts[index]) for index in seen if counts[index] < RARE * most]
     if rare:
@@ -214,14 +214,16 @@ def _look_at_masks(data: LabeledData) -> Iterable[Finding]:
 def _doubles(splits: Mapping[str, LabeledData]) -> Iterable[Finding]:
     files = sum(len(data) for data in splits.values() if data.paths is not None)
     if files > MOST_FILES_READ:
-        yield Finding("note", "doubles", f"not looked for: {files} files are too many to read through")
+        yield Finding("note", "duplicates", f"not looked for: {files} files are too many to read")
         return
     keys = content_keys(splits)
     counts = {split: Counter(found) for split, found in keys.items()}
     for split, counted in counts.items():
         extra = sum(count - 1 for count in counted.values())
         repeating = f"{extra} image repeats" if extra == 1 else f"{extra} images repeat"
-        yield Finding("note" if extra else "fine", f"{split} doubles", f"{repeating} another of this split")
+        yield Finding(
+            "note" if extra else "fine", f"{split} duplicates", f"{repeating} another of this split"
+        )
         if extra and splits[split].masks is None:
             yield from _contradictions(splits[split], keys[split])
     others = [split for split in counts if split != "train"]
@@ -243,8 +245,8 @@ def _contradictions(data: LabeledData, keys: list[object]) -> Iterable[Finding]:
         for group in found
     ]
     which = "1 image has" if len(found) == 1 else f"{len(found)} images have"
-    head = f"{which} several labels, of which one at most is right:"
-    yield Finding("note", f"{data.split} labels of doubles", _listed(head, named))
+    head = f"{which} several labels, of which at most one is right:"
+    yield Finding("note", f"{data.split} labels of duplicates", _listed(head, named))
 
 
 def _of_several_labels(data: LabeledData, keys: list[object]) -> list[list[int]]:
