@@ -108,7 +108,7 @@ def test_the_numbers_are_there_and_lead_to_their_runs(tmp_path):
     assert "1 of 2 cells within the published spread" in text
     assert "noiseproof train cifar10 --loss anl-ce --noise sym-0.8 --seed 2 --precision bf16" in text
     assert "6 min 00 s computing time" in text
-    assert "0.20 cost at 2 an hour" in text
+    assert "0.20 cost at 2 per hour" in text
     assert "torch 2.9" in text
     assert "0123456789ab" in text
     anchor = re.search(r'<a href="#([\w-]+)"><span class="ours[^"]*">63\.50', html)[1]
@@ -151,9 +151,9 @@ def test_what_was_not_recorded_is_not_invented(tmp_path):
     )
     failure = Failure("ANL-CE", "sym-0.6", 1, "some-run", f"it broke {EVIL}")
     text = Reader(page_of(tmp_path, Gathered(grid, (bare,), (failure,), expected=2, missing=1))).text
-    assert "1 runs have no config on record" in text
+    assert "No config is recorded for 1 run." in text
     assert "noiseproof bench small --methods CE --noise sym-0.6 --seeds 1" in text
-    assert "not on record" in text
+    assert "not recorded" in text
     assert f"it broke {EVIL}" in text
     assert "1 of 2 runs recorded" in text
 
@@ -263,8 +263,8 @@ def test_a_page_on_masks_says_what_was_done_to_them(tmp_path):
     noise = section(page_of(tmp_path, of_masks()), "noise").text
     assert "Mask noise" in noise
     assert "70.00% of masks wrong, 6.00–7.00% of pixels" in noise
-    assert "30 as they are, 19 eroded, 22 dilated, 29 affine · 2 realisations" in noise
-    assert "Masks: as they are 30, eroded 19, dilated 22, affine 29." in noise  # of the picture
+    assert "30 unchanged, 19 eroded, 22 dilated, 29 affine · 2 realisations" in noise
+    assert "Masks: unchanged 30, eroded 19, dilated 22, affine 29." in noise  # of the picture
     assert "Bars: how many masks" in noise
     clean = section(page_of(tmp_path, of_masks(("clean",), kinds=None, wrong_pixels=0.0)), "noise").text
     assert "0.00% of masks wrong, 0.00% of pixels" in clean
@@ -313,7 +313,7 @@ def test_parameters_that_no_config_states_are_the_losses_defaults(tmp_path):
         "1e-07",
     ]
     assert [rows["CE"][name] for name in ("loss", "alpha", "beta", "p min")] == ["ce", "–", "–", "–"]
-    assert "does not state are its loss's defaults" in Reader(settings).text.replace("&#39;", "'")
+    assert "does not state are the defaults of its loss" in Reader(settings).text.replace("&#39;", "'")
 
 
 @pytest.fixture
@@ -335,7 +335,7 @@ def test_the_command_writes_the_page(run):
     assert (
         run("cifar10-table", "--from", "r.jsonl", "--out", "a/b.html", "--price-per-hour", 3).exit_code == 0
     )
-    assert "cost at 3 an hour" in Path("a/b.html").read_text()
+    assert "cost at 3 per hour" in Path("a/b.html").read_text()
     Path("taken").write_text("a file")
     done = run("cifar10-table", "--from", "r.jsonl", "--out", "taken/b.html")
     assert done.exit_code == 2

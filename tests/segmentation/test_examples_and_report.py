@@ -90,7 +90,7 @@ def test_of_three_test_pictures_none_is_shown_twice_and_nothing_corrupted_is_spo
     assert kept.kind == ("best", "best", "worst")
     assert sorted(kept.index) == [0, 1, 2]
     (drawing,) = [each for each in draw_all(gather(grid, folder=tmp_path)) if each.key == "segmentation"]
-    assert drawing.caption.startswith("Under clean, seed 1: for each method, the test pictures")
+    assert drawing.caption.startswith("Under clean, seed 1: for each method, the test images")
     assert "Grey" not in drawing.caption
 
 

@@ -72,7 +72,7 @@ def test_a_long_run_tells_its_first_epoch_and_how_long_it_will_take(capsys, monk
 
 def test_a_resumed_run_says_how_much_was_done(capsys):
     PlainLines().begin("run", 10, 4)
-    assert capsys.readouterr().out == "run: 10 epochs, 4 done before\n"
+    assert capsys.readouterr().out == "run: 10 epochs, 4 already done\n"
 
 
 def test_quiet_is_quiet(capsys):

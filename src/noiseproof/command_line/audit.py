@@ -227,7 +227,7 @@ def _write(found: "PictureAudit", data: "LabeledData", dataset: str, out: Path, 
     words = ["noiseproof", "audit", dataset, "--out", str(out)]
     typer.echo(
         f"{suspects} of {len(data)} labels are suspect; an estimated {labels.noise_rate:.1%} are wrong "
-        f"(the prediction differs from {labels.disagreement:.1%}, its own mistakes included).\n"
+        f"(the prediction differs from {labels.disagreement:.1%}, including its own mistakes).\n"
         + "".join(_doubts(labels, data, dataset))
         + f"Review the {on_sheet} most suspect: {out / sheet.SHEET}\n"
         f"All suspects: {out / files.SUSPECTS}; labels with every suggestion applied, unreviewed: "

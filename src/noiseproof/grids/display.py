@@ -59,8 +59,8 @@ class Lines(Silence):
 
     def pack(self, size: int, epochs: int, seconds_left: float | None) -> None:
         """Print how much is left."""
-        left = "" if seconds_left is None else f"; all that is left takes about {in_words(seconds_left)}"
-        print(f"{size} run{'s' if size > 1 else ''} together{left}", flush=True)
+        left = "" if seconds_left is None else f"; about {in_words(seconds_left)} left in all"
+        print(f"Training {size} run{'s together' if size > 1 else ''}{left}", flush=True)
 
     def ended(self, text: str) -> None:
         """Print it with its number."""
@@ -84,7 +84,7 @@ class Bars:
         """Begin the pack's bar again."""
         left = "" if seconds_left is None else f"about {in_words(seconds_left)} left"
         self._bars.update(self._all, left=left)
-        self._bars.reset(self._pack, total=epochs, left=f"{size} run{'s' if size > 1 else ''} together")
+        self._bars.reset(self._pack, total=epochs, left=f"{size} run{'s together' if size > 1 else ''}")
 
     def epochs(self, done: int) -> None:
         """Move the pack's bar."""

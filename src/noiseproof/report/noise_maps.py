@@ -11,7 +11,7 @@ from noiseproof.results import Result
 MOST_CLASSES = 20
 """Classes up to which the whole matrix is drawn; with more, the rate of each class."""
 
-KINDS = {"kept": "as they are", "erode": "eroded", "dilate": "dilated", "affine": "affine"}
+KINDS = {"kept": "unchanged", "erode": "eroded", "dilate": "dilated", "affine": "affine"}
 """What was done to masks, in words."""
 
 CELL = 16

@@ -138,7 +138,7 @@ def _tiles(
     if seconds:
         tiles.append((duration(seconds), "computing time"))
         if price_per_hour is not None:
-            words = f"cost at {price_per_hour:g} an hour"
+            words = f"cost at {price_per_hour:g} per hour"
             tiles.append((f"{cost(seconds, price_per_hour):,.2f}", words))
     return tiles
 

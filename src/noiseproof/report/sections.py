@@ -164,7 +164,8 @@ def machines_of(results: Sequence[Result]) -> tuple[list[Machine], dict[int, str
         facts = json.loads(text)
         letter = _letter(number)
         letters |= dict.fromkeys(places, letter)
-        threads = f", {facts['threads']} threads" if facts["threads"] else ""
+        count = facts["threads"]
+        threads = f", {count} thread{'s' * (count != 1)}" if count else ""
         machines.append(
             Machine(
                 letter,
@@ -182,8 +183,8 @@ def machines_of(results: Sequence[Result]) -> tuple[list[Machine], dict[int, str
 def _machine_facts(result: Result) -> dict[str, Any]:
     said = result.environment
     return {
-        "hardware": str(said.get("hardware") or "not on record"),
-        "device": str(said.get("device") or "not on record"),
+        "hardware": str(said.get("hardware") or "not recorded"),
+        "device": str(said.get("device") or "not recorded"),
         "threads": said.get("threads") if said.get("device") == "cpu" else None,
         "versions": {str(k): str(v) for k, v in (said.get("versions") or {}).items()},
         "commit": str(said.get("commit") or ""),

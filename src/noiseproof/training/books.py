@@ -151,7 +151,7 @@ class Books:
                 self.store.interrupt(run_id)
                 for sink in self.sinks:
                     sink.end(run_id, None)
-            self.shown.end(run_id, f"interrupted; go on with: {command_name()} train --resume {run_id}")
+            self.shown.end(run_id, f"interrupted; resume with: {command_name()} train --resume {run_id}")
 
     def fail(self, run_id: str, error: Exception) -> None:
         """Note why a run failed; its last checkpoint stays."""
@@ -223,5 +223,5 @@ def _plain_errors(run_id: str) -> Iterator[None]:
         raise OSError(
             error.errno,
             f"cannot keep the weights of {run_id} ({error.strerror or error}); its epochs are recorded. Make room, "
-            f"or make the folder writable, then go on with: noiseproof train --resume {run_id}",
+            f"or make the folder writable, then resume with: noiseproof train --resume {run_id}",
         ) from error

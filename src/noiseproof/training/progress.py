@@ -73,7 +73,7 @@ class PlainLines(Silence):
         """Remember how long the run is."""
         self._epochs[run_id] = epochs
         print(
-            f"{run_id}: {epochs} epoch{'s' * (epochs > 1)}" + (f", {done} done before" if done else ""),
+            f"{run_id}: {epochs} epoch{'s' * (epochs > 1)}" + (f", {done} already done" if done else ""),
             flush=True,
         )
 

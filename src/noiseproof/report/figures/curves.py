@@ -46,13 +46,13 @@ def accuracy_curves(gathered: "Gathered") -> Drawing | None:
             lambda m, n: small_panel(cells[m, n], epochs, f"{m}, {n}") if (m, n) in cells else "",
             bottom_axis(epochs),
         )
-    seeds = "one line a seed" if max(map(len, cells.values())) > 1 else "one seed"
+    seeds = "one line per seed" if max(map(len, cells.values())) > 1 else "one seed"
     words = words_of(results)
     return Drawing(
         "curves",
         f"{words.score.capitalize()} by epoch",
         f"{words.curves} in percent (0 to 100) by epoch (1 to {epochs}), {seeds}. Accuracy on wrong {words.pieces} "
-        f"is agreement with the given {words.samples}: the lower it stays, the less was learned by heart.",
+        f"is agreement with the given {words.samples}: the lower it stays, the less has been memorised.",
         legend(words) + markup,
     )
 

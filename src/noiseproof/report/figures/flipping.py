@@ -54,12 +54,12 @@ def _drawing() -> Drawing:
             figure,
             "flipping",
             "Vertical flipping",
-            f"L falls from A = {top:.2f} at p = 1e-7 to 0 at p = 1; A − L is its mirror image at the axis A/2.",
+            f"L falls from A = {top:.2f} at p = 1e-7 to 0 at p = 1; A − L is its mirror image about the line A/2.",
         )
     return Drawing(
         "flipping",
         "Vertical flipping",
-        "How a negative loss is made: L is mirrored at the axis A/2 into A − L, with A = L(10⁻⁷). Drawn from the "
-        "formulas, not from runs.",
+        "How a negative loss is made: L is mirrored about the line A/2 to give A − L, with A = L(10⁻⁷). Drawn from "
+        "the formulas, not from runs.",
         svg,
     )

@@ -41,9 +41,9 @@ def gradients(gathered: "Gathered") -> Drawing | None:
         )
     return Drawing(
         "gradients",
-        "Who is still pulled",
-        "Strongest pull of a sample, the largest ∂NNCE/∂pⱼ over the classes j that are not its label, by epoch. "
-        "Box: quartiles with the median; whiskers: 5% and 95%; triangle: mean, where it was recorded.",
+        "Which labels still pull",
+        "Strongest pull on a sample: the largest ∂NNCE/∂pⱼ over the classes j other than its label, by epoch. "
+        "Box: quartiles with the median; whiskers: 5% and 95%; triangle: mean, if recorded.",
         svg,
     )
 

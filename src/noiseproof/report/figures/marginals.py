@@ -67,6 +67,6 @@ def marginals(gathered: "Gathered") -> Drawing | None:
         "marginals",
         "Marginal class probabilities",
         "Share of each class among the labels that were trained on, and mean predicted probability over the last "
-        "epoch's training samples; dotted: all classes alike.",
+        "epoch's training samples; dotted: equal shares.",
         svg,
     )

@@ -75,7 +75,7 @@ def regularisers(gathered: "Gathered") -> Drawing | None:
     return Drawing(
         "regularisers",
         "Regularisers",
-        f"Test {words.result}, against the strength δ; a line joins means over seeds, level lines are "
+        f"Test {words.result}, against the strength δ; lines join the means over seeds; horizontal lines are "
         "methods without such a strength.",
         svg,
     )

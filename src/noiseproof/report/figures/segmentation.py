@@ -45,7 +45,7 @@ def segmentation_examples(gathered: "Gathered") -> Drawing | None:
     for kind, words in ROWS.items():
         for place in _places(first, kind):
             shown = [_picture(first.images[place]), _mask(first.true[place]), _mask(first.given[place])]
-            alts = [f"picture {first.index[place]}", "its true mask", f"its mask, {words}"]
+            alts = [f"image {first.index[place]}", "its true mask", f"its mask, {words}"]
             for method, examples in found.items():
                 shown.append(_mask(examples.predicted[place]))
                 alts.append(f"prediction of {method}, Dice {examples.dice[place]:.0f}%")
@@ -65,14 +65,12 @@ def segmentation_examples(gathered: "Gathered") -> Drawing | None:
 
 
 def _caption(under: str, corrupted: bool, found: "dict[str, Examples]") -> str:
-    cases = (
-        "for each method, the test pictures with its lowest and with its highest Dice, three each at most."
-    )
+    cases = "for each method, the test images with its lowest and its highest Dice, at most three each."
     said = f"Under {under}: {cases}"
     if corrupted:
         said = (
-            f"Training pictures under {under}: the true mask, the corrupted one that was trained on, and what each "
-            "network says after its last epoch, with its Dice against the true mask in percent. Below, "
+            f"Training images under {under}: the true mask, the corrupted one used for training, and what each "
+            "network predicts after its last epoch, with its Dice against the true mask in percent. Below, "
             + cases
         )
     void = any((examples.true == VOID).any() for examples in found.values())
@@ -122,7 +120,7 @@ def _cases(found: "dict[str, Examples]") -> list[str]:
                 ]
                 score = f"{examples.dice[place]:.1f}"
                 alts = [
-                    f"test picture {examples.index[place]}",
+                    f"test image {examples.index[place]}",
                     "its true mask",
                     f"prediction, Dice {score}%",
                 ]
