@@ -174,6 +174,7 @@ RECORDED: tuple[tuple[str, Sequence[int], Sequence[str], Sequence[str], Sequence
     ("digits", (200, 500, 1_000), ("planned",), LOSSES, (1, 2, 3)),
     ("fashion14", (200, 500, 1_000, 3_000), ("planned",), LOSSES, (1, 2, 3)),
     ("fashion14", (3_000,), ("learning rate x 10", "batch 16"), ("anl-ce",), (1, 2)),
+    ("fashion", (1_000,), ("planned",), ("ce", "gce", "anl-ce"), (1, 2)),
     ("fashion14-asym-0.4", (1_000, 3_000), ("planned",), LOSSES, (1, 2)),
     ("fashion14-clean", (1_000, 3_000), ("planned",), ("ce", "gce", "anl-ce"), (1, 2)),
     ("fashion14-sym-0.6", (3_000,), ("planned",), LOSSES, (1, 2)),
@@ -181,7 +182,6 @@ RECORDED: tuple[tuple[str, Sequence[int], Sequence[str], Sequence[str], Sequence
     ("fashion14", (10_000,), ("planned",), ("ce", "gce", "anl-ce"), (1, 2)),
     ("cifar10-small-asym-0.4", (3_000,), ("planned",), LOSSES, (1,)),
     ("cifar10-uneven", (3_000,), ("planned",), ("anl-ce", "anl-ce*"), (1, 2)),
-    ("fashion14", (30_000,), ("planned",), ("gce", "anl-ce"), (1,)),
 )
 """Sets, sizes, settings, losses and seeds that are on record."""
 

@@ -235,14 +235,15 @@ def test_the_users_own_pictures_are_planned_and_the_reasons_printed(run, photos)
         "batch_size = 16: 20 training pictures and the paper's 128 give 120 steps in 120 epochs, too few to"
     )
     assert f"{told} learn much; 16 gives 240" in lines
-    assert "loss_parameters = {'beta': 5.0}: 2 classes: published for CIFAR-10 and anl-ce" in lines
+    weights = "loss_parameters = {'beta': 5.0, 'entropy_weight': 2.0}"
+    assert f"{weights}: 2 classes: published for CIFAR-10 and anl-ce*" in lines
     assert any(line.startswith("learning_rate = 0.01: ") for line in lines)
     assert not any(line.startswith(("model =", "epochs =", "image_size =")) for line in lines)
     assert "held-out training images, whose labels may be wrong too (2 images, so ±" in lines[-1]
     record = only_run()
-    assert record.id.startswith("my-photos-given-anl-ce-s1-")
+    assert record.id.startswith("my-photos-given-anl-ce-er-s1-")
     assert record.noise["class_names"] == ["grey", "red"]
-    assert record.config["loss_parameters"] == {"alpha": 1.0, "beta": 5.0}
+    assert record.config["loss_parameters"] == {"alpha": 1.0, "beta": 5.0, "entropy_weight": 2.0}
     assert record.result["held_out"] is True
 
 

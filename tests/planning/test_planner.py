@@ -147,7 +147,7 @@ def test_a_config_for_data_that_is_loaded(photos):
     data = datasets.load(name)
     config = config_for(data, name, {"noise": "clean", "epochs": 3})
     assert (config.model, config.image_size, config.epochs) == ("cnn8", 32, 3)
-    assert config_for(data, None, {}).loss == "anl-ce"
+    assert config_for(data, None, {}).loss == "anl-ce*"
 
 
 def test_train_plans_by_the_same_rules(photos):
@@ -187,7 +187,7 @@ def test_the_plan_goes_to_the_screen(photos):
     done = run("plan", photos(), "--noise", "0.4", "--noise-kind", "sym")
     assert done.exit_code == 0, done.output
     content = tomllib.loads(done.stdout)
-    assert (content["loss"], content["model"], content["image_size"]) == ("anl-ce", "cnn8", 32)
+    assert (content["loss"], content["model"], content["image_size"]) == ("anl-ce*", "cnn8", 32)
     assert "about 40% of the labels wrong, at random (said by the user)" in done.stdout
 
 

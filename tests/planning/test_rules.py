@@ -167,9 +167,10 @@ def test_a_plan_is_all_that_a_config_needs(case):
 @pytest.mark.parametrize(
     ("noise", "classes", "balance", "loss"),
     [
-        (None, 10, 1.0, "anl-ce"),
+        (None, 10, 0.7, "anl-ce*"),
+        (None, 10, 0.69, "anl-ce"),
         (None, 100, 1.0, "anl-ce"),
-        (Noise(0.0), 10, 1.0, "anl-ce"),
+        (Noise(0.0), 10, 1.0, "anl-ce*"),
         (Noise(0.01), 100, 1.0, "ce"),
         (Noise(0.02), 100, 1.0, "anl-ce"),
         (Noise(0.4, "sym"), 10, 1.0, "anl-ce"),
@@ -184,7 +185,27 @@ def test_a_plan_is_all_that_a_config_needs(case):
     ],
 )
 def test_the_loss_by_noise(noise, classes, balance, loss):
-    assert chosen(facts(noise=noise, classes=classes, balance=balance))["loss"].value == loss
+    given = facts(noise=noise, classes=classes, balance=balance, samples=3_001)
+    assert chosen(given)["loss"].value == loss
+
+
+@pytest.mark.parametrize(
+    ("changes", "rule"),
+    [
+        ({"samples": 3_000, "noise": Noise(0.4, "sym")}, "loss-few-images"),
+        ({"samples": 3_001, "noise": Noise(0.4, "sym")}, "loss-default"),
+        ({"samples": 3_000, "noise": Noise(0.4, "sym"), "balance": 0.69}, "loss-default"),
+        ({"samples": 3_001}, "loss-unknown-noise"),
+        ({"samples": 3_001, "noise": Noise(0.05)}, "loss-unknown-noise"),
+        ({"samples": 1_000, "recipe": "cifar10"}, "loss-default"),  # a set of the paper keeps its loss
+        ({"samples": 1_000, "form": "table", "side": 0}, "loss-default"),
+    ],
+    ids=str,
+)
+def test_images_of_ones_own_of_which_little_is_known_keep_all_their_classes(changes, rule):
+    choice = chosen(facts(**changes))["loss"]
+    assert choice.rule == rule
+    assert choice.value == ("anl-ce" if rule == "loss-default" else "anl-ce*")
 
 
 @pytest.mark.parametrize("table", ["cifar10", "cifar100"])
@@ -313,8 +334,8 @@ def test_little_data_smaller_batches(changes, batch, steps):
         ({"samples": 10_000}, "gce"),
         ({"samples": 1_000, "noise": Noise(0.3, "asym")}, "gce"),
         ({"samples": 10_001}, "anl-ce"),
-        ({"samples": 1_000, "grey": False}, "anl-ce"),
-        ({"samples": 1_000, "side": 32}, "anl-ce"),
+        ({"samples": 1_000, "grey": False}, "anl-ce*"),
+        ({"samples": 1_000, "side": 32}, "anl-ce*"),
         ({"samples": 1_000, "recipe": "mnist-like"}, "anl-ce"),  # a set of the paper keeps its loss
     ],
     ids=str,
@@ -361,8 +382,9 @@ def test_more_data_fewer_epochs():
 def test_what_was_said_is_not_chosen():
     plan = chosen(facts(), model="mlp", epochs=3, loss_parameters={"alpha": 2.0}, l1=0.0)
     assert not {"model", "epochs", "l1"} & set(plan)
-    assert plan["loss_parameters"].value == {"beta": 5.0}
-    assert "loss_parameters" not in chosen(facts(), loss_parameters={"alpha": 2.0, "beta": 0.0})
+    assert plan["loss_parameters"].value == {"beta": 5.0, "entropy_weight": 2.0}
+    said = {"alpha": 2.0, "beta": 0.0, "entropy_weight": 0.0}
+    assert "loss_parameters" not in chosen(facts(), loss_parameters=said)
     with pytest.raises(ValueError, match="did you mean 'anl-ce'"):
         decide(facts(), {"loss": "anlce"})
 

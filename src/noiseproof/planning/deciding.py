@@ -60,8 +60,8 @@ def decide(facts: Facts, said: Mapping[str, Any] | None = None) -> list[Choice]:
         >>> for choice in decide(facts)[:5]:
         ...     print(choice.field, choice.value)
         row cifar10
-        loss anl-ce
-        loss_parameters {'alpha': 5.0, 'beta': 5.0}
+        loss anl-ce*
+        loss_parameters {'alpha': 5.0, 'beta': 5.0, 'entropy_weight': 2.0}
         l1 5e-05
         weight_decay 0.0
     """
