@@ -45,7 +45,7 @@ def test_the_options_of_bench_find_its_runs(run, trained, command):
     assert "epochs = 1, train_size = 64, precision = bf16" in text
     if command == "report":
         again = "noiseproof bench digits-table --set epochs=1 --set train_size=64 --precision bf16"
-        assert f"repeat it all with <code>{again}</code>" in text
+        assert f"reproduce everything with <code>{again}</code>" in text
 
 
 @pytest.mark.parametrize(
