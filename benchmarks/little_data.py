@@ -181,6 +181,7 @@ RECORDED: tuple[tuple[str, Sequence[int], Sequence[str], Sequence[str], Sequence
     ("cifar10-small", (1_000, 3_000), ("planned",), LOSSES, (1, 2)),
     ("fashion14", (10_000,), ("planned",), ("ce", "gce", "anl-ce"), (1, 2)),
     ("cifar10-small-asym-0.4", (3_000,), ("planned",), LOSSES, (1,)),
+    ("cifar10-small-clean", (3_000,), ("planned",), ("ce", "anl-ce", "anl-ce*"), (1,)),
     ("cifar10-uneven", (3_000,), ("planned",), ("anl-ce", "anl-ce*"), (1, 2)),
 )
 """Sets, sizes, settings, losses and seeds that are on record."""
