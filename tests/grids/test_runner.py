@@ -175,21 +175,24 @@ def test_a_pack_that_takes_longer_than_thought_is_stopped_at_the_deadline(small,
     assert 0 < epochs[0] < epochs[1] < 5000
 
 
-def test_whole_packs_are_begun_and_go_on_where_a_time_to_stop_is_given(small, tmp_path):
+def test_whole_packs_are_begun_and_go_on_where_a_time_to_stop_is_given(small, tmp_path, monkeypatch):
     """Unlike with a budget: nothing has to end in time, so that packs are as large as they can be."""
-    cells, notes = small(["ce"], ["clean"], [1, 2], epochs=300).cells(), Notes()
-    stops = 0
-    for _ in range(20):
-        outcome = run_cells(cells, folder=tmp_path, processes=2, stop_after=6.0, display=notes)
-        if outcome.stopped is None:
-            break
-        assert (outcome.stopped, statuses(outcome)[0] in ("begun", "finished")) == ("budget", True)
-        stops += 1
+    monkeypatch.setattr("noiseproof.grids.pace.STARTING_SECONDS", 0.1)
+    cells, notes = small(["ce"], ["clean"], [1, 2], epochs=400).cells(), Notes()
+    stopped = run_cells(cells, folder=tmp_path, processes=1, stop_after=2.0, display=notes)
+    assert notes.packs[0][0] == 2, "a budget begins one, where no pace is known"
+    assert stopped.stopped in ("budget", None)
+    outcome = run_cells(cells, folder=tmp_path, processes=1)
     assert statuses(outcome) == ["finished"] * 2
-    assert notes.packs[0][0] == 2
     for cell, state in zip(cells, outcome.states, strict=True):
         (alone,) = train_pack([cell.config], folder=tmp_path / "alone", quiet=True)
-        assert alone.result == state.record.result, f"stopped {stops} times"
+        assert alone.result == state.record.result
+
+
+def test_no_pack_is_begun_that_would_be_stopped_at_once(small, tmp_path):
+    notes = Notes()
+    outcome = run_cells(small().cells(), folder=tmp_path, processes=1, stop_after=1.0, display=notes)
+    assert (outcome.stopped, outcome.trained, notes.packs) == ("budget", 0, [])
 
 
 def test_a_budget_and_a_time_to_stop_exclude_each_other(small, tmp_path):
