@@ -19,10 +19,10 @@ START, END = "<!-- rules: written by docs/plan.py -->", "<!-- end of rules -->"
 TITLES = {
     "row": "Which row of the paper",
     "loss": "Which loss",
-    "loss_parameters": "α, β, λ and other numbers of the loss",
+    "loss_parameters": "α, β, λ and other hyperparameters of the loss",
     "l1": "δ, the strength of L1",
     "weight_decay": "Weight decay",
-    "model": "Network, picture size, batch, epochs, schedule",
+    "model": "Network, image size, batch, epochs, schedule",
     "batch_size": "The estimator: batch, epochs, widths, learning rate",
 }
 """Headings, each before the first rule for that field."""
@@ -37,7 +37,7 @@ def tables() -> str:
         lines += [f"### {title}", "", "| rule | when | then | rests on |", "|---|---|---|---|"]
         lines += [_line(rule) for rule in group]
         lines += [""]
-    lines += ["### What a row says of training", "", "| rule | value | rests on |", "|---|---|---|"]
+    lines += ["### What a row says about training", "", "| rule | value | rests on |", "|---|---|---|"]
     lines += [
         f"| `{rule.name}` | {_cell(rule.then)} | {_sources(rule)} |"
         for rule in rules()

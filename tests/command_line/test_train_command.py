@@ -232,9 +232,9 @@ def test_the_users_own_pictures_are_planned_and_the_reasons_printed(run, photos)
     assert done.exit_code == 0, done.output
     lines = done.output.splitlines()
     told = (
-        "batch_size = 16: 20 training pictures and the paper's 128 give 120 steps in 120 epochs, too few to"
+        "batch_size = 16: 20 training images in the paper's batches of 128 give 120 steps in 120 epochs, too"
     )
-    assert f"{told} learn much; 16 gives 240" in lines
+    assert f"{told} few to learn much; batches of 16 give 240" in lines
     weights = "loss_parameters = {'beta': 5.0, 'entropy_weight': 2.0}"
     assert f"{weights}: 2 classes: published for CIFAR-10 and anl-ce*" in lines
     assert any(line.startswith("learning_rate = 0.01: ") for line in lines)
@@ -295,7 +295,7 @@ BAD = [
     (("digits", "--lr", "0"), "learning_rate: expected a number > 0"),
     (("digits", "--seed", "-1"), "seed: expected an integer from 0"),
     (("digits", "--batch-size", "-2"), "batch_size: expected an integer >= 1"),
-    (("digits", "--image-size", "9"), "image_size: digits has a size of its own"),
+    (("digits", "--image-size", "9"), "image_size: the images of digits have a fixed size"),
     (("digits", "--weights", "none.pth"), "none.pth"),
     (("digits", "--sink", "tensorbord"), "did you mean 'tensorboard'"),
     (("folder:nowhere",), "expected a folder, found nothing"),

@@ -89,5 +89,5 @@ def test_what_is_said_wins():
     fitted = RobustClassifier(alpha=1.0, l1=0.01, epochs=2, hidden=(5,), random_state=1).fit(x, y)
     assert fitted.choices_["loss_parameters"].value == {"alpha": 1.0, "beta": 5.0}
     assert fitted.choices_["l1"].value == 0.01
-    assert fitted.choices_["epochs"].reason == "said by the user"
+    assert fitted.choices_["epochs"].reason == "given by the user"
     assert fitted.model_.fc.in_features == 5

@@ -81,7 +81,7 @@ def test_a_model_that_knows_little_makes_a_guess_only():
     guess = NoiseGuess(0.4, np.full((10, 10), 0.1), agreement=0.2, concentration=0.9, looked_at=99)
     assert guess.is_uncertain
     assert guess.kind is None
-    assert str(guess.as_noise()).startswith("perhaps 40% of the labels wrong (estimated from 99 samples")
+    assert str(guess.as_noise()).startswith("perhaps 40% of the labels are wrong (estimated from 99 samples")
 
 
 def test_of_a_handful_of_samples_the_noise_is_a_guess():
@@ -126,7 +126,7 @@ def test_what_is_said_stands_in_the_recipe():
     made = plan("digits", said={"loss": "gce", "epochs": 7}, estimate=False)
     content = tomllib.loads(made.as_toml())
     assert (content["loss"], content["epochs"], content["loss_parameters"]) == ("gce", 7, {"q": 0.7})
-    assert "# said by the user" in made.as_toml()
+    assert "# given by the user" in made.as_toml()
     with pytest.raises(KeyError):
         made["epochs"]
 
@@ -188,7 +188,7 @@ def test_the_plan_goes_to_the_screen(photos):
     assert done.exit_code == 0, done.output
     content = tomllib.loads(done.stdout)
     assert (content["loss"], content["model"], content["image_size"]) == ("anl-ce*", "cnn8", 32)
-    assert "about 40% of the labels wrong, at random (said by the user)" in done.stdout
+    assert "about 40% of the labels are wrong, at random (given by the user)" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ def test_auto_in_train_is_what_the_rules_say(tmp_path, monkeypatch):
     words = ("train", "digits", "--recipe", "auto", "--set", "alpha=auto", "--set", "beta=2", "--epochs", "1")
     done = run(*words)
     assert done.exit_code == 0, done.output
-    assert "batch_size = 64: 1438 training pictures give 23 steps an epoch" in done.output
+    assert "batch_size = 64: 1438 training images give 23 steps per epoch" in done.output
     with Store(tmp_path / "runs") as store:
         (record,) = store.runs()
     assert record.config["loss_parameters"] == {"alpha": 5.0, "beta": 2.0}

@@ -284,7 +284,7 @@ def test_masks_have_the_numbers_of_their_recipe():
     stated = read_recipe("isic2017")["for_loss"]
     assert plan["loss_parameters"].value == stated["anl-ce"]["loss_parameters"] == {"alpha": 1.0, "beta": 1.0}
     assert (plan["l1"].value, plan["weight_decay"].value) == (1e-7, 0.0)
-    assert plan["l1"].reason.startswith("ours for ISIC-2017 and anl-ce; none are published")
+    assert plan["l1"].reason.startswith("our values for ISIC-2017 and anl-ce; none are published")
     assert plan["loss_parameters"].source == "our recipe for ISIC-2017 and anl-ce: α 1, β 1, δ 1e-07"
 
 
@@ -325,7 +325,7 @@ def test_little_data_smaller_batches(changes, batch, steps):
     assert plan["batch_size"].value == batch
     assert plan["epochs"].value * -(-changes["samples"] // batch) == steps
     if plan["batch_size"].rule == "batch-little-data":
-        assert plan["batch_size"].reason.endswith(f"{batch} gives {steps}")
+        assert plan["batch_size"].reason.endswith(f"batches of {batch} give {steps}")
 
 
 @pytest.mark.parametrize(
@@ -356,7 +356,7 @@ def test_smaller_batches_are_for_losses_that_fit_slowly(loss, batch):
 def test_few_masks_have_a_learning_rate_that_lasts():
     few, many = (chosen(facts(form="masks", classes=2, samples=n)) for n in (99, 100))
     assert few["schedule"].value == "cosine"
-    assert "99 pictures make short epochs" in few["schedule"].reason
+    assert "epochs of 99 images are short" in few["schedule"].reason
     assert "schedule_factor" not in few
     assert (many["schedule"].value, many["schedule_factor"].value) == ("exponential", 0.8)
 

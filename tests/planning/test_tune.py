@@ -73,7 +73,9 @@ def test_a_study_goes_on_where_it_was():
 
 def test_other_settings_are_refused():
     search(config(), trials=1, folder=Path("runs"), study="mine")
-    with pytest.raises(ValueError, match="'mine' was begun with other settings \\(epochs 2 instead of 3\\)"):
+    with pytest.raises(
+        ValueError, match="'mine' was started with other settings \\(epochs 2 instead of 3\\)"
+    ):
         search(config(epochs=3), trials=1, folder=Path("runs"), study="mine")
     with pytest.raises(ValueError, match="on 'noisy' instead of 'clean'"):
         search(config(), trials=1, folder=Path("runs"), study="mine", on="clean")
@@ -148,7 +150,7 @@ def test_a_number_that_is_named_is_searched_alone():
     assert set(tuned["loss_parameters"]) == {"q"}
     assert (tuned["learning_rate"], tuned["weight_decay"]) == (0.01, 1e-4)
     other = run(*words, "--search", "q=0.2:0.9")
-    assert (other.exit_code, "was begun with other settings (search" in other.stderr) == (2, True)
+    assert (other.exit_code, "was started with other settings (search" in other.stderr) == (2, True)
     usual = run("tune", *SHORT, "--loss", "nce+agce", "--trials", "1")
     assert "Not searched: a, q; choose what to search with --search NAME=LOW:HIGH." in usual.stdout
 
@@ -203,7 +205,7 @@ def test_two_processes_share_a_study():
         (("digits", "--loss", "anlce"), "did you mean 'anl-ce'"),
         (("digits", "--trials", "0"), "trials: expected at least 1, got 0"),
         (("digits", "--on", "true"), "on: expected one of noisy, clean"),
-        (("digits", "--on", "clean"), "true labels are known only where the noise is made here"),
+        (("digits", "--on", "clean"), "true labels are known only if the noise is added here"),
         (("digits", "--pruner", "mean"), "pruner: expected one of median, hyperband, none"),
         (("digits", "--share", "1"), "share: expected a share of the samples between 0 and 1"),
         (("blobs",), "these have masks"),

@@ -199,7 +199,7 @@ def test_data_that_cannot_be_trained_on_is_refused(photos, tmp_path):
         photos(name="masked", classes=(kind,), each=2, mode="RGB" if kind == "images" else "L")
     with pytest.raises(ValueError, match="model: 'mlp' is for classification, and .* is for segmentation"):
         load_data(own(_same_size(tmp_path / "masked")), CPU)
-    with pytest.raises(ValueError, match="image_size: digits has a size of its own"):
+    with pytest.raises(ValueError, match="image_size: the images of digits have a fixed size"):
         load_data(resolve("digits", image_size=16), CPU)
     with pytest.raises(DataError, match="expected at least 2 training samples, got 1"):
         load_data(resolve("digits", train_size=1), CPU)

@@ -31,7 +31,7 @@ class Noise:
 
     rate: float
     kind: str | None = None
-    source: str = "said by the user"
+    source: str = "given by the user"
     largest_class_rate: float | None = None
     is_uncertain: bool = False
 
@@ -58,10 +58,10 @@ class Noise:
             "sym": ", at random",
             "confused": ", classes confused with one another",
             "asym": ", classes confused with one another",
-            "dep": ", depending on the picture",
-            "real": ", people's mistakes",
+            "dep": ", depending on the image",
+            "real": ", human mistakes",
         }
-        share = f"{'perhaps ' if self.is_uncertain else 'about '}{self.rate:.0%} of the labels wrong"
+        share = f"{'perhaps ' if self.is_uncertain else 'about '}{self.rate:.0%} of the labels are wrong"
         return f"{share}{kinds.get(self.kind or '', '')} ({self.source})"
 
 
@@ -73,13 +73,13 @@ class Facts:
         name: of the data set.
         samples: training samples.
         classes: K.
-        balance: samples of the rarest class over those of the commonest one; of masks, pixels.
+        balance: samples of the rarest class over samples of the commonest; for masks, pixels.
         form: ``"pictures"`` (arrays), ``"files"``, ``"masks"`` or ``"table"``.
-        side: the pictures' shorter side, of files the median one; 0 for tables.
-        grey: whether pictures have one channel.
+        side: shorter side of the images, for files the median; 0 for tables.
+        grey: whether images have one channel.
         noise: what is known of it, if anything.
         recipe: the data set's own recipe, if it has one.
-        own_network: of tables: whether the network is the user's own instead of the estimator's perceptron.
+        own_network: for tables: whether the network is the user's own instead of the estimator's perceptron.
 
     Example:
         >>> from noiseproof import datasets
@@ -104,13 +104,13 @@ class Facts:
         return replace(self, noise=noise)
 
     def __str__(self) -> str:
-        forms = {"pictures": "pictures", "files": "picture files", "masks": "pictures with masks"}
+        forms = {"pictures": "images", "files": "image files", "masks": "images with masks"}
         what = forms.get(self.form, "samples")
         size = f" of {self.side} pixels" if self.side else ""
         colours = ", grey" if self.grey and self.side else ""
         return (
             f"{self.samples} {what}{size}{colours}, {self.classes} classes, the rarest class has "
-            f"{self.balance:.0%} of the commonest one's {'pixels' if self.form == 'masks' else 'samples'}"
+            f"{self.balance:.0%} as many {'pixels' if self.form == 'masks' else 'samples'} as the commonest"
         )
 
 

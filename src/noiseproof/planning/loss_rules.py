@@ -19,8 +19,8 @@ from noiseproof.planning.sources import (
     RecipeField,
     Source,
     StatedNumbers,
+    choice_for,
     stated_numbers,
-    whose,
 )
 
 CONFUSED = ("asym", "dep", "real", "confused")
@@ -76,11 +76,13 @@ LOSS_RULES = (
     Rule(
         "loss-masks",
         "loss",
-        when="pictures with masks",
+        when="images with masks",
         then="`anl-ce`",
         applies=lambda facts, chosen: facts.form == "masks",
         value=_simple("anl-ce"),
-        reason=lambda facts, chosen: "the paper's best in all but one noisy cell of its table of ISIC-2017",
+        reason=lambda facts, chosen: (
+            "the best loss in all but one noisy cell of the paper's table for ISIC-2017"
+        ),
         sources=(
             Cells("isic2017-dice", "alpha-0.7-beta-0.7", "ANL-CE", "T-Loss"),
             Cells("isic2017-dice", "alpha-0.3-beta-0.5", "ANL-CE", "T-Loss"),
@@ -90,24 +92,26 @@ LOSS_RULES = (
     Rule(
         "loss-no-noise",
         "loss",
-        when=f"more than {MANY_CLASSES} classes and at most {NO_NOISE:.0%} of the labels wrong",
+        when=f"more than {MANY_CLASSES} classes, and at most {NO_NOISE:.0%} of the labels are wrong",
         then="`ce`",
         applies=lambda facts, chosen: (
             facts.classes > MANY_CLASSES and facts.noise is not None and facts.noise.rate <= NO_NOISE
         ),
         value=_simple("ce"),
-        reason=lambda facts, chosen: f"{facts.classes} classes and hardly a wrong label: nothing to resist",
+        reason=lambda facts, chosen: (
+            f"{facts.classes} classes and almost no wrong labels: nothing to protect against"
+        ),
         sources=(Cells("cifar100", "clean", "CE", "ANL-CE"),),
     ),
     Rule(
         "loss-few-grey-images",
         "loss",
-        when=f"own grey images of at most 28 pixels, at most {FEW_GREY_IMAGES:,} of them",
+        when=f"your own grey images of at most 28 pixels, at most {FEW_GREY_IMAGES:,} of them",
         then="`gce`",
         applies=_few_grey_images,
         value=_simple("gce"),
         reason=lambda facts, chosen: (
-            f"{facts.samples} small grey images: ANL losses, with numbers published for 60,000, fit them too slowly"
+            f"{facts.samples} small grey images: with values published for 60,000, ANL losses learn too slowly"
         ),
         sources=(
             LittleDataLosses("digits 500", "gce", "anl-ce", (89.8, 85.8)),
@@ -127,8 +131,8 @@ LOSS_RULES = (
         "loss-confused",
         "loss",
         when=(
-            f"classes are confused with one another or people's mistakes, at most {MANY_CLASSES} classes, the "
-            f"rarest class has at least {BALANCED:.0%} of the commonest one's samples"
+            f"classes are confused with one another, or labels contain human mistakes; at most {MANY_CLASSES} "
+            f"classes; the rarest class has at least {BALANCED:.0%} as many samples as the commonest"
         ),
         then="`anl-ce*`",
         applies=lambda facts, chosen: facts.classes <= MANY_CLASSES and _balanced_confusion(facts),
@@ -146,8 +150,8 @@ LOSS_RULES = (
         "loss-confused-many-classes",
         "loss",
         when=(
-            f"more than {MANY_CLASSES} classes, asymmetric noise of at least 30% in the classes it is in, or "
-            "people's mistakes; balance as above"
+            f"more than {MANY_CLASSES} classes; asymmetric noise of at least 30% in the affected classes, or human "
+            "mistakes; balance as above"
         ),
         then="`anl-ce*`",
         applies=lambda facts, chosen: (
@@ -159,7 +163,7 @@ LOSS_RULES = (
         ),
         value=_simple("anl-ce*"),
         reason=lambda facts, chosen: (
-            "classes are confused with one another, often, and about equally frequent"
+            "classes are often confused with one another, and about equally frequent"
         ),
         sources=(
             Cells("cifar100", "asym-0.4", "ANL-CE*", "ANL-CE"),
@@ -171,8 +175,8 @@ LOSS_RULES = (
         "loss-few-images",
         "loss",
         when=(
-            f"own images on the row `cifar10`, at most {FEW_IMAGES:,} of them, the rarest class has at least "
-            f"{EVEN_LABELS:.0%} of the commonest one's labels"
+            f"at most {FEW_IMAGES:,} of your own images, on the row `cifar10`; the rarest class has at least "
+            f"{EVEN_LABELS:.0%} as many labels as the commonest"
         ),
         then="`anl-ce*`",
         applies=lambda facts, chosen: _even_images(facts, chosen) and facts.samples <= FEW_IMAGES,
@@ -192,14 +196,14 @@ LOSS_RULES = (
         "loss-unknown-noise",
         "loss",
         when=(
-            "own images on the row `cifar10` of whose noise nothing is known, the rarest class has at least "
-            f"{EVEN_LABELS:.0%} of the commonest one's labels"
+            "your own images with unknown noise, on the row `cifar10`; the rarest class has at least "
+            f"{EVEN_LABELS:.0%} as many labels as the commonest"
         ),
         then="`anl-ce*`",
         applies=lambda facts, chosen: _even_images(facts, chosen) and _noise_is_unknown(facts),
         value=_simple("anl-ce*"),
         reason=lambda facts, chosen: (
-            "nothing is known of the noise: it gains much where classes are confused and loses little elsewhere"
+            "the noise is unknown: this loss gains much where classes are confused and loses little elsewhere"
         ),
         sources=(
             Cells("cifar10", "real", "ANL-CE*", "ANL-CE"),
@@ -212,11 +216,11 @@ LOSS_RULES = (
     Rule(
         "loss-default",
         "loss",
-        when="everything else, also where nothing is known of the noise",
+        when="everything else, including unknown noise",
         then="`anl-ce`",
         applies=lambda facts, chosen: True,
         value=_simple("anl-ce"),
-        reason=lambda facts, chosen: "best or nearly so under every noise of the paper's tables",
+        reason=lambda facts, chosen: "the best loss, or close to it, under every noise in the paper's tables",
         sources=(
             Cells("cifar10", "clean", "ANL-CE", "CE"),
             Cells("cifar10", "sym-0.4", "ANL-CE", "APL"),
@@ -278,7 +282,7 @@ def _why_numbers(facts: Facts, chosen: Chosen) -> str:
     _, name = numbers_of(facts, chosen)
     loss = record(str(chosen["loss"])).name
     if stated_numbers(str(name), loss) is not None:
-        return f"ours for {TITLES[str(name)]} and {loss}; none are published"
+        return f"our values for {TITLES[str(name)]} and {loss}; none are published"
     return f"{facts.classes} classes: published for {TITLES[str(name)]} and {loss}"
 
 
@@ -299,12 +303,12 @@ PARAMETER_RULES = (
         "numbers-with-lambda",
         "loss_parameters",
         when="`anl-ce*` on a row for which no λ was published",
-        then="α, β of ANL-CE on the row, λ of CIFAR-10 or, above 50 classes, CIFAR-100, in proportion to α + β",
+        then="α and β of ANL-CE on the row; λ of CIFAR-10 (above 50 classes: CIFAR-100), in proportion to α + β",
         applies=_entropy_weight_is_missing,
         value=_with_entropy_weight,
         reason=lambda facts, chosen: (
-            f"α, β: published for {TITLES[str(chosen['row'])]} and anl-ce; λ: for "
-            f"{TITLES[by_classes(facts.classes)]}, in proportion to α + β; no nearer one is published"
+            f"α and β are published for {TITLES[str(chosen['row'])]} and anl-ce; λ is that of "
+            f"{TITLES[by_classes(facts.classes)]}, in proportion to α + β, since no closer one is published"
         ),
         sources=(
             Numbers("anl-ce", "mnist-like"),
@@ -322,8 +326,8 @@ PARAMETER_RULES = (
     Rule(
         "numbers-of-the-row",
         "loss_parameters",
-        when="hyper-parameters were published for the loss, or the row's recipe states some",
-        then="those of the row; where the loss has none there, of CIFAR-10 or, above 50 classes, CIFAR-100",
+        when="hyperparameters were published for the loss, or the row's recipe states some",
+        then="those of the row; if the loss has none there, those of CIFAR-10 (above 50 classes: CIFAR-100)",
         applies=lambda facts, chosen: (
             _is_published(facts, chosen) and bool(_published_numbers(facts, chosen))
         ),
@@ -338,13 +342,13 @@ REGULARISER_RULES = (
     Rule(
         "l1-of-tables",
         "l1",
-        when="a table and the estimator's perceptron, a loss that was published with L1",
+        when="a table, the estimator's perceptron, and a loss published with L1",
         then="0.03/√n, at most 0.003",
         applies=lambda facts, chosen: (
             facts.form == "table" and not facts.own_network and numbers_of(facts, chosen)[0].l1 > 0
         ),
         value=lambda facts, chosen: L1_AT_ONE_SAMPLE / max(facts.samples, FEWEST_MEASURED) ** 0.5,
-        reason=lambda facts, chosen: f"0.03/√n for {max(facts.samples, FEWEST_MEASURED)} samples of a table",
+        reason=lambda facts, chosen: f"0.03/√n for a table of {max(facts.samples, FEWEST_MEASURED)} samples",
         sources=(
             PageRow("no L1", (80.4, 63.8)),
             PageRow("L1 / 3", (81.4, 64.7)),
@@ -365,25 +369,25 @@ REGULARISER_RULES = (
     Rule(
         "l1-of-the-row",
         "l1",
-        when="a loss that was published with L1",
-        then="δ of the row",
+        when="a loss published with L1",
+        then="the row's δ",
         applies=lambda facts, chosen: numbers_of(facts, chosen)[0].l1 > 0,
         value=lambda facts, chosen: numbers_of(facts, chosen)[0].l1,
-        reason=lambda facts, chosen: f"{_why_numbers(facts, chosen)}, in place of weight decay",
+        reason=lambda facts, chosen: f"{_why_numbers(facts, chosen)}, instead of weight decay",
         sources=ALL_NUMBERS,
         cites=_cited_numbers,
     ),
     Rule(
         "weight-decay-of-the-loss",
         "weight_decay",
-        when="a loss that was published with a weight decay of its own; 0 for most losses with L1",
-        then="that",
+        when="a loss published with its own weight decay, which is 0 for most losses with L1",
+        then="that value",
         applies=lambda facts, chosen: (
             _entropy_weight_is_missing(facts, chosen) or numbers_of(facts, chosen)[0].weight_decay is not None
         ),
         value=lambda facts, chosen: numbers_of(facts, chosen)[0].weight_decay or 0.0,
         reason=lambda facts, chosen: (
-            "L1 stands in its place"
+            "L1 is used instead"
             if not numbers_of(facts, chosen)[0].weight_decay
             else _why_numbers(facts, chosen)
         ),
@@ -398,7 +402,7 @@ REGULARISER_RULES = (
         applies=lambda facts, chosen: True,
         value=lambda facts, chosen: _row_decay(chosen),
         reason=lambda facts, chosen: (
-            f"{whose(_paper_row(chosen), 'weight_decay')} for {TITLES[_paper_row(chosen)]} and losses without L1"
+            f"{choice_for(_paper_row(chosen), 'weight_decay')} and losses without L1"
         ),
         sources=(
             RecipeField("cifar10", "weight_decay", 1e-4),

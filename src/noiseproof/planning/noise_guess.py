@@ -76,24 +76,24 @@ class NoiseGuess:
 
     def as_noise(self) -> Noise:
         """The same in the planner's terms."""
-        model = f"the model behind it predicts {self.agreement:.0%} of their labels"
+        model = f"the model used for this predicts {self.agreement:.0%} of their labels"
         return Noise(
             self.rate,
             self.kind,
             f"estimated from {self.looked_at} samples; {model}"
-            + (", too few for more than a guess" if self.is_uncertain else ""),
+            + (", so the estimate is only a guess" if self.is_uncertain else ""),
             largest_class_rate=float((1 - np.diag(self.transition)).max()),
             is_uncertain=self.is_uncertain,
         )
 
 
 def noise_of(data: LabeledData, *, seed: int = 0, tell: Tell = _silence) -> NoiseGuess:
-    """Estimate the label noise of pictures.
+    """Estimate the label noise of images.
 
     Args:
-        data: pictures with their given labels.
-        seed: draws samples, features and folds.
-        tell: told of progress.
+        data: images with their given labels.
+        seed: for samples, features and folds.
+        tell: called with progress.
 
     Example:
         >>> from dataclasses import replace
@@ -107,7 +107,7 @@ def noise_of(data: LabeledData, *, seed: int = 0, tell: Tell = _silence) -> Nois
     from noiseproof.audit.cross_validation import picture_probabilities
 
     if data.masks is not None:
-        raise ValueError(f"{data.name}: wrong masks are not estimated; say the noise, or do without")
+        raise ValueError(f"{data.name}: the noise of masks cannot be estimated; give it, or do without")
     if len(data) < FOLDS:
         raise ValueError(
             f"{data.name}: expected at least {FOLDS} samples to estimate noise from, got {len(data)}"

@@ -23,8 +23,8 @@ GREEK = {"alpha": "α", "beta": "β", "entropy_weight": "λ", "gamma": "γ"}
 
 
 MIRRORED = (
-    "Training pictures are mirrored at random. Where left and right differ, as in digits and text, say "
-    'augment = "none" here, or --augment none.'
+    "Training images are mirrored at random. Where left and right matter, as in digits and text, set "
+    'augment = "none" here, or use --augment none.'
 )
 
 
@@ -66,18 +66,21 @@ class Plan:
 
     def as_toml(self) -> str:
         """The plan as a recipe for ``noiseproof train DATA --recipe FILE``, with reasons as comments."""
-        lines = [f"# A plan for {self.facts.name}, by noiseproof plan. Change what you know better.", "#"]
+        lines = [
+            f"# A plan for {self.facts.name}, made by noiseproof plan. Change anything you know better.",
+            "#",
+        ]
         lines += comment(str(self.facts))
-        noise = "noise: not looked at" if self.facts.noise is None else f"noise: {self.facts.noise}"
+        noise = "noise: not estimated" if self.facts.noise is None else f"noise: {self.facts.noise}"
         lines += comment(noise)
         reasons = {choice.field: choice for choice in self.choices}
         row = reasons.pop("row", None)
         if row is not None:
-            lines += ["#", *comment(f"Numbers are those of the row {row.value}: {row.reason}"), *_cited(row)]
+            lines += ["#", *comment(f"Values are those of the row {row.value}: {row.reason}"), *_cited(row)]
         if self.facts.name.startswith(OWN) and "augment" not in self.values:
             lines += ["#", *comment(MIRRORED)]
         for field, value in self.values.items():
-            choice = reasons.get(field, Choice(field, value, "said by the user"))
+            choice = reasons.get(field, Choice(field, value, "given by the user"))
             lines += ["", *comment(_named(choice)), *_cited(choice), f"{field} = {toml(value)}"]
         return "\n".join(lines) + "\n"
 
@@ -94,10 +97,10 @@ def plan(
 
     Args:
         dataset: what ``noiseproof train`` takes: a data set's name, ``folder:PATH`` or ``csv:PATH``.
-        said: fields of :class:`~noiseproof.training.Config` that are settled.
-        noise: what is known of the label noise; nothing is estimated then.
-        estimate: estimate the noise where it is not known. Of masks it is not.
-        tell: told of progress: what is being done, and what share of it is done.
+        said: fields of :class:`~noiseproof.training.Config` that are already decided.
+        noise: what is known about the label noise; it is then not estimated.
+        estimate: estimate the noise if it is not known; never done for masks.
+        tell: called with progress: what is being done, and what share of it is done.
 
     Example:
         >>> made = plan("digits", noise=Noise(0.2, "asym"))
@@ -110,11 +113,11 @@ def plan(
 
     said = dict(said or {})
     if said.get("image_size") is not None and not dataset.startswith(OWN):
-        raise ValueError(f"image_size: {dataset} has a size of its own; leave it out")
+        raise ValueError(f"image_size: the images of {dataset} have a fixed size; leave it out")
     data = load_split(dataset, "train", said.get("image_size"))
     facts = facts_of(data, dataset)
     if noise is None and dataset in LABELED_BY_PEOPLE:
-        noise = Noise(LABELED_BY_PEOPLE[dataset], "real", "known, for the true labels are")
+        noise = Noise(LABELED_BY_PEOPLE[dataset], "real", "known, because the true labels are")
     if noise is None and estimate and data.masks is None and data.num_classes > 1:
         guess = noise_of(data) if tell is None else noise_of(data, tell=tell)
         noise = guess.as_noise()

@@ -52,6 +52,19 @@ def whose(recipe: str, field: str) -> str:
     return "the published configurations'" if recipe in ONLY_IN_CONFIGURATIONS else "the paper's"
 
 
+def choice_for(recipe: str, field: str) -> str:
+    """Who chose a field of a recipe, and for which data.
+
+    Example:
+        >>> choice_for("cifar10", "momentum")
+        "the paper's choice for CIFAR-10"
+        >>> choice_for("animal10n", "momentum")
+        'our choice, left open by the paper, for Animal-10N'
+    """
+    chosen = "" if field in LEFT_OPEN_BY_THE_PAPER.get(recipe, ()) else " choice"
+    return f"{whose(recipe, field)}{chosen} for {TITLES[recipe]}"
+
+
 LITTLE_DATA = "docs/performance/little-data.jsonl"
 """Written by benchmarks/little_data.py."""
 
@@ -395,14 +408,14 @@ class PictureSize:
 
     Example:
         >>> print(PictureSize("animal10n", 64))
-        the paper's pictures of Animal-10N: 64 x 64
+        the paper's images of Animal-10N: 64 x 64
     """
 
     recipe: str
     side: int
 
     def __str__(self) -> str:
-        return f"the paper's pictures of {TITLES[self.recipe]}: {self.side} x {self.side}"
+        return f"the paper's images of {TITLES[self.recipe]}: {self.side} x {self.side}"
 
     def trouble(self, root: Path) -> str | None:
         """See whether the data set's pictures are brought to this size, or have it."""

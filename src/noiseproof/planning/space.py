@@ -133,7 +133,7 @@ def named_space(config: "Config", wanted: Sequence[str]) -> tuple[Range, ...]:
         value = of_loss[name] if name in of_loss else getattr(config, name)
         if isinstance(value, int) and name not in usual:
             raise ValueError(
-                f"search: {name} is a whole number, which is not searched; compare its values in a grid, with "
+                f"search: {name} is a whole number, which cannot be searched; compare its values in a grid, with "
                 "for_each"
             )
         if says_range:
@@ -159,7 +159,7 @@ def _require_both_ends(config: "Config", searched: Range) -> None:
         except (ValueError, TypeError) as error:
             raise ValueError(
                 f"search: {searched.name} cannot be searched from {searched.low:g} to {searched.high:g} ({error}); "
-                f"say {searched.name}=LOW:HIGH with other ends"
+                f"give {searched.name}=LOW:HIGH with other limits"
             ) from error
 
 
@@ -171,9 +171,7 @@ def _numbers_of_loss(config: "Config") -> dict[str, int | float]:
 
 def _tenfold(name: str, value: float, of_loss: bool) -> Range:
     if value <= 0:
-        raise ValueError(
-            f"search: {name} is {value:g} now, which has no range of its own; say {name}=LOW:HIGH"
-        )
+        raise ValueError(f"search: {name} is {value:g}, so it has no range by default; give {name}=LOW:HIGH")
     return Range(name, value / 10, value * 10, value, of_loss=of_loss)
 
 

@@ -29,10 +29,10 @@ TABLE_RULES = (
         "table-batch",
         "batch_size",
         when="a table",
-        then=f"{BATCH}, or all where there are fewer",
+        then=f"{BATCH}, or all samples if there are fewer",
         applies=_is_table,
         value=lambda facts, chosen: _batch(facts),
-        reason=lambda facts, chosen: f"{facts.samples} samples make {_steps_an_epoch(facts)} steps an epoch",
+        reason=lambda facts, chosen: f"{facts.samples} samples give {_steps_an_epoch(facts)} steps per epoch",
         sources=(
             Measured("batch", "256", "64", (86.1, 85.9)),
             Measured("batch", "256", "1024", (86.1, 85.5)),
@@ -42,7 +42,7 @@ TABLE_RULES = (
         "table-epochs",
         "epochs",
         when="a table",
-        then=f"as many as make {STEPS} steps, at least {LEAST_EPOCHS}",
+        then=f"enough for {STEPS} steps, at least {LEAST_EPOCHS}",
         applies=_is_table,
         value=lambda facts, chosen: max(LEAST_EPOCHS, -(-STEPS // _steps_an_epoch(facts))),
         reason=lambda facts, chosen: f"at least {STEPS} steps and {LEAST_EPOCHS} epochs",
@@ -52,11 +52,11 @@ TABLE_RULES = (
         "table-hidden",
         "hidden",
         when="a table",
-        then="hidden layers of 64, 64",
+        then="two hidden layers of 64",
         applies=_is_table,
         value=lambda facts, chosen: (64, 64),
         reason=lambda facts, chosen: (
-            "wider layers were no better on any table that was measured, up to 40,000 rows"
+            "wider layers were no better on any table measured, of up to 40,000 rows"
         ),
         sources=(
             PageRow("one hidden layer of 128", (80.0, 65.6)),
@@ -68,11 +68,11 @@ TABLE_RULES = (
     Rule(
         "table-learning-rate-own",
         "learning_rate",
-        when="the estimator with a network of one's own",
+        when="the estimator with your own network",
         then="0.001",
         applies=lambda facts, chosen: facts.form == "table" and facts.own_network,
         value=lambda facts, chosen: NETWORK_LEARNING_RATE,
-        reason=lambda facts, chosen: "the paper's for a network that is trained with Adam",
+        reason=lambda facts, chosen: "the paper's choice for a network trained with Adam",
         sources=(
             RecipeField("isic2017", "optimizer", "adam"),
             RecipeField("isic2017", "learning_rate", NETWORK_LEARNING_RATE),
@@ -85,7 +85,7 @@ TABLE_RULES = (
         then="0.01",
         applies=_is_table,
         value=lambda facts, chosen: TABLE_LEARNING_RATE,
-        reason=lambda facts, chosen: "measured for the perceptron",
+        reason=lambda facts, chosen: "chosen by measurements with the perceptron",
         sources=(PageRow("learning rate / 3", (81.1, 65.6)), PageRow("learning rate x 3", (81.0, 65.9))),
     ),
 )

@@ -6,7 +6,7 @@ from typing import Any
 from noiseproof.planning.facts import Facts
 from noiseproof.planning.row_rules import DIGITS_LEAD, OWN_ROWS, SAMPLES, SIDES
 from noiseproof.planning.rule import Chosen, Rule
-from noiseproof.planning.sources import TITLES, LittleData, PictureSize, RecipeField, Recorded, whose
+from noiseproof.planning.sources import TITLES, LittleData, PictureSize, RecipeField, Recorded, choice_for
 
 LEAST_EPOCHS = 10
 
@@ -94,7 +94,7 @@ def _side_of_masks(facts: Facts) -> int:
 
 def _steps_an_epoch(facts: Facts, batch: int) -> str:
     steps = -(-facts.samples // batch)
-    return f"{facts.samples} training pictures give {steps} step{'s' * (steps > 1)} an epoch"
+    return f"{facts.samples} training images give {steps} step{'s' * (steps > 1)} per epoch"
 
 
 def _batch_of_the_row(chosen: Chosen) -> int:
@@ -120,9 +120,9 @@ def _smaller_batch(facts: Facts, chosen: Chosen) -> int:
 def _too_few_steps(facts: Facts, chosen: Chosen) -> str:
     row, batch = _batch_of_the_row(chosen), _smaller_batch(facts, chosen)
     return (
-        f"{facts.samples} training pictures and the paper's {row} give {_steps_with(row, facts, chosen)} steps in "
-        f"{_epochs_of_the_row(chosen)} epochs, too few to learn much; {batch} gives "
-        f"{_steps_with(batch, facts, chosen)}"
+        f"{facts.samples} training images in the paper's batches of {row} give "
+        f"{_steps_with(row, facts, chosen)} steps in {_epochs_of_the_row(chosen)} epochs, too few to learn much; "
+        f"batches of {batch} give {_steps_with(batch, facts, chosen)}"
     )
 
 
@@ -141,32 +141,34 @@ SPECIAL_RULES = (
     Rule(
         "network-masks",
         "model",
-        when="pictures with masks",
+        when="images with masks",
         then="`unet`",
         applies=lambda facts, chosen: facts.form == "masks",
         value=lambda facts, chosen: "unet",
         reason=lambda facts, chosen: (
-            "the paper's nnU-Net, plain and sized by its rule; nnunet is the same by MONAI"
+            "the paper's nnU-Net in plain form, sized by nnU-Net's rule; nnunet is the same network from MONAI"
         ),
         sources=(RecipeField("isic2017", "model", "nnunet"),),
     ),
     Rule(
         "size-masks",
         "image_size",
-        when="pictures with masks",
-        then="the shorter side, cut to a multiple of 16, at most 256",
+        when="images with masks",
+        then="the shorter side, rounded down to a multiple of 16, at most 256",
         applies=lambda facts, chosen: facts.form == "masks",
         value=lambda facts, chosen: _side_of_masks(facts),
-        reason=lambda facts, chosen: f"at most the paper's 256; the pictures' shorter side is {facts.side}",
+        reason=lambda facts, chosen: (
+            f"at most the paper's 256; the shorter side of the images is {facts.side}"
+        ),
         sources=(PictureSize("isic2017", 256),),
     ),
     Rule(
         "batch-little-data",
         "batch_size",
-        when="own pictures and an ANL loss, so few that the row's batch and epochs make fewer than "
+        when="an ANL loss and so few of your own images that the row's batch size and epochs give fewer than "
         f"{LEAST_STEPS} steps",
-        then=f"the row's, halved until they make {LEAST_STEPS}, at least {SMALLEST_BATCH}; of masks "
-        f"{SMALLEST_BATCH_OF_MASKS}",
+        then=f"the row's, halved until they give {LEAST_STEPS}, but at least {SMALLEST_BATCH} (masks: "
+        f"{SMALLEST_BATCH_OF_MASKS})",
         applies=lambda facts, chosen: (
             (_own_masks(facts) or (_own_data(facts) and chosen["row"] in ("cifar10", "mnist-like")))
             and str(chosen["loss"]).startswith(FITS_SLOWLY)
@@ -180,25 +182,25 @@ SPECIAL_RULES = (
     Rule(
         "schedule-few-masks",
         "schedule",
-        when=f"fewer than {FEW_MASKS:,} own pictures with masks",
+        when=f"fewer than {FEW_MASKS:,} of your own images with masks",
         then="`cosine`",
         applies=lambda facts, chosen: _own_masks(facts) and facts.samples < FEW_MASKS,
         value=lambda facts, chosen: "cosine",
         reason=lambda facts, chosen: (
-            f"the paper's learning rate falls by a fifth an epoch, and {facts.samples} pictures make short epochs: "
-            "it would be gone before anything is learnt"
+            f"the paper's learning rate falls by a fifth every epoch, and epochs of {facts.samples} images are "
+            "short: it would vanish before anything is learnt"
         ),
         sources=SCHEDULES_OF_MASKS,
     ),
     Rule(
         "size-of-the-row",
         "image_size",
-        when="picture files",
-        then="the side of the row's pictures",
+        when="image files",
+        then="the size of the row's images",
         applies=lambda facts, chosen: facts.form == "files" and chosen["row"] in SIDES and _own_data(facts),
         value=lambda facts, chosen: SIDES[str(chosen["row"])],
         reason=lambda facts, chosen: (
-            f"what network and numbers of {TITLES[str(chosen['row'])]} are for; larger is slower"
+            f"the size that the network and values of {TITLES[str(chosen['row'])]} are made for; larger is slower"
         ),
         sources=tuple(PictureSize(row, side) for row, side in SIDES.items()),
         cites=lambda facts, chosen: (PictureSize(str(chosen["row"]), SIDES[str(chosen["row"])]),),
@@ -206,7 +208,7 @@ SPECIAL_RULES = (
     Rule(
         "epochs-many-samples",
         "epochs",
-        when="own pictures, more than the row has",
+        when="more of your own images than the row has",
         then=f"as many steps as the row, at least {LEAST_EPOCHS} epochs",
         applies=lambda facts, chosen: (
             _own_data(facts) and facts.samples > SAMPLES.get(str(chosen["row"]), facts.samples)
@@ -233,9 +235,9 @@ def _of_a_row(row: str, field: str, value: Any) -> Rule:
     if field == "batch_size":
         reason = lambda facts, chosen: _steps_an_epoch(facts, value)  # noqa: E731
     elif row == "digits":
-        reason = lambda facts, chosen: "ours for the digits"  # noqa: E731
+        reason = lambda facts, chosen: "our choice for digits"  # noqa: E731
     else:
-        reason = lambda facts, chosen: f"{whose(row, field)} for {TITLES[row]}"  # noqa: E731
+        reason = lambda facts, chosen: choice_for(row, field)  # noqa: E731
     return Rule(
         f"{row}-{field}".replace("_", "-"),
         field,

@@ -46,7 +46,7 @@ def trial_data(config: Config, *, share: float = 0.1) -> TrialData:
     data = load_data(config, choose_device(config.device))
     if data.has_masks:
         raise ValueError(
-            f"{config.dataset}: a search is for labels of pictures, these have masks; see the grid isic-tuning"
+            f"{config.dataset}: a search needs images with labels, but these have masks; see the grid isic-tuning"
         )
     labels = give_labels(config, data)
     given = labels.given.cpu().numpy()

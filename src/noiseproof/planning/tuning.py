@@ -111,23 +111,23 @@ def search(
     data: TrialData | None = None,
     numbers: Sequence[str] = (),
 ) -> Search:
-    """Search until a study has so many trials, its own earlier ones and those of other processes counted.
+    """Search until a study has this many trials, including earlier ones and those of other processes.
 
     Args:
-        config: the start; its own numbers are the first trial.
-        trials: how many trials in all.
+        config: where to start; its own values are the first trial.
+        trials: total number of trials.
         folder: runs folder; the study is kept in ``tuning.sqlite`` there.
         study: name of the study; by default the config's.
-        on: ``"noisy"``, or ``"clean"`` to be judged by true labels where they are known, for comparison.
+        on: ``"noisy"``, or ``"clean"`` to judge trials by true labels where they are known, for comparison.
         share: of the training data to hold out.
         pruner: how trials that fall behind are cut short: ``"median"``, ``"hyperband"`` or ``"none"``.
-        tell: told of every trial that is over, and how many are.
-        data: made before by :func:`~noiseproof.planning.trials.trial_data`.
-        numbers: search these and no others, each as ``NAME=LOW:HIGH`` or ``NAME``; of hyper-parameters of the loss
-            and fields of the config (:func:`~noiseproof.planning.space.named_space`).
+        tell: called after every trial, with the trial and the number of finished trials.
+        data: already made by :func:`~noiseproof.planning.trials.trial_data`.
+        numbers: search only these, each as ``NAME=LOW:HIGH`` or ``NAME``: hyperparameters of the loss and fields
+            of the config (:func:`~noiseproof.planning.space.named_space`).
 
     Raises:
-        Interrupted: it was asked to stop; what is over is kept, and the trial at hand is begun again next time.
+        Interrupted: it was asked to stop; finished trials are kept, and the current one is repeated next time.
     """
     optuna = optuna_or_error()
     _check(config, trials, on, share, pruner)
@@ -149,7 +149,7 @@ def search(
     over = _trials(found)
     complete = [each for each in over if each.score is not None and each.state == "complete"]
     if not complete:
-        raise RuntimeError(f"study {name}: none of {len(over)} trials went to its end; raise --trials")
+        raise RuntimeError(f"study {name}: none of {len(over)} trials was completed; raise --trials")
     best = max(complete, key=lambda each: (each.score or 0.0, -each.number))
     return Search(name, config, space, tuple(over), best)
 
@@ -161,7 +161,7 @@ def _check(config: Config, trials: int, on: str, share: float, pruner: str) -> N
         raise ValueError(f"on: expected one of {', '.join(JUDGES)}, got {on!r}")
     if on == "clean" and config.noise == "clean":
         raise ValueError(
-            "on: true labels are known only where the noise is made here; say --noise sym-0.4, or leave --on out"
+            "on: true labels are known only if the noise is added here; use --noise sym-0.4, or leave out --on"
         )
     if not 0 < share < 1:
         raise ValueError(f"share: expected a share of the samples between 0 and 1, got {share}")
@@ -209,8 +209,8 @@ def _open(
         study.enqueue_trial({each.name: each.start for each in space})
     elif (before := study.user_attrs.get("settings")) not in (None, settings):
         raise ValueError(
-            f"study: {name!r} was begun with other settings ({_difference(before, settings)}); choose another "
-            "--study, or repeat the command that began it"
+            f"study: {name!r} was started with other settings ({_difference(before, settings)}); choose another "
+            "--study, or repeat the command that started it"
         )
     return study
 

@@ -333,7 +333,7 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         } | dict(self.loss_parameters or {})
         if loss_parameters:
             said["loss_parameters"] = choices["loss_parameters"].value | loss_parameters
-        return choices | {name: Choice(name, value, "said by the user") for name, value in said.items()}
+        return choices | {name: Choice(name, value, "given by the user") for name, value in said.items()}
 
     def _settings(self) -> Settings:
         names = ("epochs", "batch_size", "learning_rate", "l1", "weight_decay")

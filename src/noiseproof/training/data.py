@@ -236,7 +236,7 @@ def _usual_recipe(config: Config, train: LabeledData) -> Recipe:
     """The data set's own recipe; for users' data a plain one: squashed to one size, mirrored at random."""
     if not config.dataset.startswith(OWN):
         if config.image_size is not None:
-            raise ValueError(f"image_size: {config.dataset} has a size of its own; leave it out")
+            raise ValueError(f"image_size: the images of {config.dataset} have a fixed size; leave it out")
         return recipe_for(config.dataset)
     side = config.image_size or 64
     fit = None if train.images is not None else Squash(side, side)
