@@ -178,7 +178,7 @@ def test_pictures_bring_their_names(monkeypatch):
     )
     found = audit("patches", data)
     assert found.class_names.tolist() == ["dark", "bright"]
-    with pytest.raises(ValueError, match="class_names: pictures bring their own"):
+    with pytest.raises(ValueError, match="class_names: image data sets have their own"):
         audit("patches", data, class_names=["a", "b"])
 
 
@@ -191,17 +191,17 @@ TWO = np.full((2, 2), 0.5)
         (((), {}), "expected labels with probabilities or a model with data"),
         ((([0, 1],), {}), "expected labels with probabilities"),
         ((([0, 1], TWO), {"labels": [0, 1]}), "got labels= beside it"),
-        ((("ab", ["a"]), {}), "expected pictures"),
+        ((("ab", ["a"]), {}), "expected images"),
         (((["a", "b"], np.full((2, 4), 0.25)), {}), "got 2 different names for 4 columns of probabilities"),
         (((["a", "b"], [0.5, 0.5]), {}), "probabilities: expected floats of shape"),
-        (((["a", None], TWO), {}), "all of a kind, got NoneType and str"),
+        (((["a", None], TWO), {}), "all of one kind, got NoneType and str"),
         (((["a", "d"], TWO), {"class_names": ["a", "dog"]}), "labels: unknown name 'd'"),
         (
             (([0, 1], TWO), {"class_names": ["a", "a"]}),
-            "class_names: expected one name a class, each another",
+            "class_names: expected a different name for each class",
         ),
-        ((([0, 1], TWO), {"class_names": "abc"}), "class_names: expected one name a class"),
-        ((([0, 1], TWO), {"class_names": ["a"]}), "class_names: expected 2, one a column"),
+        ((([0, 1], TWO), {"class_names": "abc"}), "class_names: expected a different name for each class"),
+        ((([0, 1], TWO), {"class_names": ["a"]}), "class_names: expected 2, one per column"),
         ((([0, 2], TWO), {"class_names": ["a", "b"]}), "expected class indices below 2, got 2"),
     ],
 )
@@ -231,8 +231,8 @@ X, Y = torch.zeros(6, 4), torch.arange(6) % 3
             "WeightedRandomSampler",
         ),
         (DataLoader(TensorDataset(X, Y), sampler=SubsetRandomSampler([1, 2])), "give the dataset itself"),
-        ((X.byte(), Y), "does not read inputs of torch.uint8 and shape .6, 4."),
-        ((X[:, :3], Y), "does not read inputs of torch.float32 and shape .6, 3."),
+        ((X.byte(), Y), "does not accept inputs of torch.uint8 and shape .6, 4."),
+        ((X[:, :3], Y), "does not accept inputs of torch.float32 and shape .6, 3."),
     ],
 )
 def test_samples_that_do_not_fit_are_told(data, message):

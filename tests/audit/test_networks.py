@@ -91,5 +91,5 @@ def test_masks_are_refused():
         images=np.zeros((2, 8, 8, 3), np.uint8),
         masks=np.zeros((2, 8, 8), np.uint8),
     )
-    with pytest.raises(ValueError, match="has masks; an audit looks at labels of whole pictures"):
+    with pytest.raises(ValueError, match="has masks; an audit looks at labels of whole images"):
         audit_pictures(data)

@@ -168,5 +168,5 @@ def test_audit_says_what_it_wants():
 
     with pytest.raises(TypeError, match="expected a pair"):
         audit(LogisticRegression(), np.zeros((3, 2)))
-    with pytest.raises(TypeError, match="expected pictures"):
+    with pytest.raises(TypeError, match="expected images"):
         audit("cnn8", np.zeros((3, 2)))

@@ -79,7 +79,7 @@ def test_list_of_the_users_own_data_says_what_it_looks_like(root: Path, name: st
 
 
 def test_get_digits_needs_nothing(root: Path) -> None:
-    assert "nothing to fetch" in run("get", "digits")
+    assert "nothing to download" in run("get", "digits")
 
 
 def test_get_from_a_folder_that_is_wrong_says_what_it_should_hold(root: Path, tmp_path: Path) -> None:

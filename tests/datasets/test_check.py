@@ -92,7 +92,7 @@ def test_a_split_that_was_never_read_in_is_a_note(fill: Filler, tmp_path: Path) 
 
     def read(folder: Path, split: str) -> LabeledData:
         if split == "validation":
-            raise datasets.DataError("mine was read in without a validation split")
+            raise datasets.DataError("mine was imported without a validation split")
         return source.read(folder, split)
 
     registry._sources["mine"] = replace(source, splits=("train", "test", "validation"), read=read)
@@ -103,7 +103,7 @@ def test_a_split_that_was_never_read_in_is_a_note(fill: Filler, tmp_path: Path) 
     with cache.replacing(tmp_path / "mine") as new:
         cache.write(new, arrays, source="the test", facts={"splits": ["train", "test"]})
     report = check("mine", root=tmp_path)
-    assert said(report, "validation split") == ("note", "mine was read in without a validation split")
+    assert said(report, "validation split") == ("note", "mine was imported without a validation split")
     assert report.is_sound
 
 
@@ -234,7 +234,7 @@ def test_training_data_that_cannot_be_read_is_a_fault(tmp_path: Path) -> None:
     Image.new("L", (4, 4)).save(tmp_path / "a/1.png")
     level, text = said(check(f"folder:{tmp_path}"), "train split")
     assert level == "fault"
-    assert "empty: expected pictures of the class, found none; put some there, or remove the folder" in text
+    assert "empty: expected images of the class, found none; put some there, or remove the folder" in text
 
 
 def test_a_list_that_cannot_be_read_is_told_of_once(tmp_path: Path) -> None:

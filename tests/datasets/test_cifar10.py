@@ -233,7 +233,7 @@ def test_an_empty_folder_says_what_it_should_hold(tmp_path: Path) -> None:
 
 
 def offline(remote: download.Remote, _folder: Path) -> Path:
-    raise UnavailableError(f"{remote.url} could not be fetched: offline")
+    raise UnavailableError(f"{remote.url} could not be downloaded: offline")
 
 
 def test_offline_and_without_npm_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

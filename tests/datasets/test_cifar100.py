@@ -219,7 +219,7 @@ def test_a_missing_file_says_what_is_expected(tmp_path: Path, small: Small) -> N
 
 def test_offline_says_which_from_to_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def offline(remote: download.Remote, _folder: Path) -> Path:
-        raise UnavailableError(f"{remote.url} could not be fetched: offline")
+        raise UnavailableError(f"{remote.url} could not be downloaded: offline")
 
     monkeypatch.setattr(download, "fetch", offline)
     with pytest.raises(UnavailableError, match=r"offline\nOther ways: .*--from a folder"):

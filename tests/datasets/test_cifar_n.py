@@ -158,7 +158,7 @@ def test_a_folder_without_the_file(tmp_path: Path) -> None:
 
 def test_offline_says_which_from_to_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def offline(remote: download.Remote, _folder: Path) -> Path:
-        raise UnavailableError(f"{remote.url} could not be fetched: offline")
+        raise UnavailableError(f"{remote.url} could not be downloaded: offline")
 
     monkeypatch.setattr(download, "fetch", offline)
     with pytest.raises(UnavailableError, match=r"offline\nOther ways: .*--from the file CIFAR-100_human.pt"):

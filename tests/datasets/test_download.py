@@ -170,7 +170,7 @@ def test_a_file_longer_than_it_should_be_is_not_swallowed(
 def test_a_file_that_is_gone_is_not_asked_for_again(server: tuple[Behaviour, str], tmp_path: Path) -> None:
     behaviour, url = server
     behaviour.statuses = [404]
-    with pytest.raises(UnavailableError, match="could not be fetched: the server answered 404"):
+    with pytest.raises(UnavailableError, match="could not be downloaded: the server answered 404"):
         download.fetch(remote(url), tmp_path / "new", pause=0)
     assert len(behaviour.requests) == 1
     assert names(tmp_path) == [], "a failed fetch leaves no folder"
@@ -183,7 +183,7 @@ def test_a_busy_server_is_asked_again(server: tuple[Behaviour, str], tmp_path: P
 
 
 def test_no_server_at_all(tmp_path: Path) -> None:
-    with pytest.raises(UnavailableError, match="could not be fetched"):
+    with pytest.raises(UnavailableError, match="could not be downloaded"):
         download.fetch(remote("http://127.0.0.1:9/x.gz"), tmp_path, pause=0, timeout=2)
 
 

@@ -159,7 +159,7 @@ def test_offline_says_which_from_to_use(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(fashion_mnist, "DEBIAN_FOLDER", tmp_path / "nowhere")
 
     def offline(remote: download.Remote, _folder: Path) -> Path:
-        raise UnavailableError(f"{remote.url} could not be fetched: offline")
+        raise UnavailableError(f"{remote.url} could not be downloaded: offline")
 
     monkeypatch.setattr(download, "fetch", offline)
     with pytest.raises(UnavailableError, match=r"offline\nOther ways: .*--from a folder"):

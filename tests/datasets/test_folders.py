@@ -61,11 +61,11 @@ def test_what_is_wrong_with_a_folder_is_named(tmp_path):
         folders.read(tmp_path, "train")
     picture(tmp_path / "a/1.png")
     (tmp_path / "b").mkdir()
-    with pytest.raises(DataError, match="b: expected pictures of the class, found none"):
+    with pytest.raises(DataError, match="b: expected images of the class, found none"):
         folders.read(tmp_path, "train")
     (tmp_path / "b" / "notes.heic").write_text("")
     with pytest.raises(
-        BadFileError, match=r"notes.heic: expected a picture .* found another kind of file; move it"
+        BadFileError, match=r"notes.heic: expected an image .* found another kind of file; move it"
     ):
         folders.read(tmp_path, "train")
     (tmp_path / "a" / "notes.txt").write_text("")
@@ -74,9 +74,7 @@ def test_what_is_wrong_with_a_folder_is_named(tmp_path):
         folders.read(tmp_path, "train")
     for name in ("a/notes.txt", "b/notes.heic"):
         (tmp_path / name).unlink()
-    with pytest.raises(
-        DataError, match=r"b: expected pictures .* found none, nor in c; .* remove the folders"
-    ):
+    with pytest.raises(DataError, match=r"b: expected images .* found none, nor in c; .* remove the folders"):
         folders.read(tmp_path, "train")
     picture(tmp_path / "set/train/a/1.png")
     with pytest.raises(
@@ -127,9 +125,7 @@ def test_what_may_be_masks_beside_several_folders_is_told(tmp_path):
     for number in range(3):
         for name in ("images", "contours", "overlays"):
             picture(tmp_path / name / f"{number}.png", mode="P" if name == "contours" else "RGB")
-    with pytest.raises(
-        DataError, match="found contours/, images/, overlays/; .* call that of pictures otherwise"
-    ):
+    with pytest.raises(DataError, match="found contours/, images/, overlays/; .* rename the one for images"):
         folders.read(tmp_path, "train")
     picture(tmp_path / "images" / "more.png")  # which has no mask
     assert folders.read(tmp_path, "train").class_names == ("contours", "images", "overlays")
@@ -151,7 +147,7 @@ def test_a_part_of_pictures_with_masks_is_told_of_the_whole(tmp_path):
     picture(tmp_path / "cells/images/1.png")
     picture(tmp_path / "cells/masks/1.png", mode="L")
     for part in ("images", "masks"):
-        with pytest.raises(DataError, match="for pictures with their masks say folder:.*cells$"):
+        with pytest.raises(DataError, match="for images with their masks, use folder:.*cells$"):
             folders.read(tmp_path / "cells" / part, "train")
 
 
@@ -228,13 +224,11 @@ def test_what_is_wrong_with_masks_is_named(tmp_path):
     with pytest.raises(BadFileError, match=r"2.png: expected its mask masks/2.png, found no such file"):
         load(f"folder:{tmp_path}")
     write_mask(tmp_path / "masks/2.png", np.zeros((4, 5), dtype=np.uint8))
-    with pytest.raises(BadFileError, match=r"2.png: expected the size of its picture, 4x4, found 5x4"):
+    with pytest.raises(BadFileError, match=r"2.png: expected the size of its image, 4x4, found 5x4"):
         load(f"folder:{tmp_path}")
     picture(tmp_path / "images/2.png", (4, 6))
     write_mask(tmp_path / "masks/2.png", np.zeros((4, 6), dtype=np.uint8))
-    with pytest.raises(
-        BadFileError, match=r"its picture, 4x6, found 6x4; turn the mask as the picture is shown"
-    ):
+    with pytest.raises(BadFileError, match=r"its image, 4x6, found 6x4; rotate the mask like the image"):
         load(f"folder:{tmp_path}")
     picture(tmp_path / "images/2.png", (4, 4))
     write_mask(tmp_path / "masks/2.png", np.full((4, 4), 200, dtype=np.uint8))
@@ -248,12 +242,12 @@ def test_what_is_wrong_with_masks_is_named(tmp_path):
         load(f"folder:{tmp_path}")
     write_mask(tmp_path / "masks/2.png", np.zeros((4, 4), dtype=np.uint8))
     write_mask(tmp_path / "masks/3.png", np.zeros((4, 4), dtype=np.uint8))
-    with pytest.raises(BadFileError, match=r"3.png: expected a picture of that name in images/, found none"):
+    with pytest.raises(BadFileError, match=r"3.png: expected an image of that name in images/, found none"):
         load(f"folder:{tmp_path}")
     (tmp_path / "masks/3.png").unlink()
     picture(tmp_path / "images/2.png", (6, 4))
     write_mask(tmp_path / "masks/2.png", np.zeros((4, 6), dtype=np.uint8))
-    with pytest.raises(BadFileError, match=r"2.png: expected 4x4 like the first picture, found 6x4; resize"):
+    with pytest.raises(BadFileError, match=r"2.png: expected 4x4 like the first image, found 6x4; resize"):
         load(f"folder:{tmp_path}")
 
 
@@ -275,7 +269,7 @@ def test_pictures_of_the_same_name_in_two_folders_keep_their_own_masks(tmp_path)
     assert load(f"folder:{tmp_path}").masks[0, 2].all()
     (tmp_path / "masks/a/1_mask.png").rename(tmp_path / "masks/1_mask.png")
     with pytest.raises(
-        BadFileError, match=r"a/1.jpg: expected one mask of its name, found .*1_mask.png and "
+        BadFileError, match=r"a/1.jpg: expected one mask with its name, found .*1_mask.png and "
     ):
         load(f"folder:{tmp_path}")
 
@@ -296,9 +290,7 @@ def test_two_pictures_do_not_share_a_mask(tmp_path):
     picture(tmp_path / "images/1.jpg", (4, 4))
     picture(tmp_path / "images/1.png", (4, 4))
     write_mask(tmp_path / "masks/1.png", square(1))
-    with pytest.raises(
-        BadFileError, match=r"1.png: expected a mask of its own, found 1.png, which is 1.jpg's"
-    ):
+    with pytest.raises(BadFileError, match=r"1.png: expected its own mask, found 1.png, which is 1.jpg's"):
         load(f"folder:{tmp_path}")
 
 
@@ -322,7 +314,7 @@ def test_pictures_of_different_sizes_are_brought_to_one(tmp_path):
         rows, columns = ((np.arange(6) + 0.5) * np.array(mask.size[::-1])[:, None] / 6).astype(int)
         np.testing.assert_array_equal(data.masks[number], np.asarray(mask)[np.ix_(rows, columns)])
     write_mask(tmp_path / "masks/1.png", np.zeros((6, 6), dtype=np.uint8))
-    with pytest.raises(BadFileError, match=r"1.png: expected the size of its picture, 7x13, found 6x6"):
+    with pytest.raises(BadFileError, match=r"1.png: expected the size of its image, 7x13, found 6x6"):
         folders.read(tmp_path, "train", side=6)
 
 
@@ -382,8 +374,8 @@ def test_files_of_a_csv_that_are_not_there_are_counted(pictures):
     with pytest.raises(BadFileError) as caught:
         load(f"csv:{pictures / 'mine.csv'}")
     assert str(caught.value).endswith(
-        f"expected the file of line 3, found no file {pictures / 'q/1.jpg'}; 2 more of 4 files are not there "
-        "either; paths count from the folder of the CSV file"
+        f"expected the file of line 3, found no file {pictures / 'q/1.jpg'}; 2 more of 4 files are missing "
+        "too; paths are relative to the folder of the CSV file"
     )
 
 
@@ -409,7 +401,7 @@ def test_labels_that_an_audit_guarded_from_spreadsheets_are_the_classes_they_wer
         ("path,label\np/1.jpg\n", "as many fields as the header on line 2"),
         ("path,label\np/1.jpg,a,b\n", "as many fields as the header on line 2"),
         ("path,label\np/1.jpg,\n", "a path and a label on line 2, found path 'p/1.jpg', label ''"),
-        ("path,label\nmine.csv,a\n", "a picture on line 2, found 'mine.csv'"),
+        ("path,label\nmine.csv,a\n", "an image on line 2, found 'mine.csv'"),
         ("path,label,split\np/1.jpg,a,dev\n", "split train, test, validation on line 2, found 'dev'"),
         ("path,label\np/1.jpg,123456\n", "class indices below 100000, found 123456"),
     ],

@@ -109,7 +109,7 @@ def test_animations_are_refused(tmp_path):
     frames = [Image.new("RGB", (8, 8), (shade, 0, 0)) for shade in (0, 100, 200)]
     for name in ("a.gif", "a.webp", "a.tif"):
         path = saved(tmp_path, frames[0], name, save_all=True, append_images=frames[1:])
-        refuse(path, f"{name}: expected a single picture, found 3 frames")
+        refuse(path, f"{name}: expected a single image, found 3 frames")
 
 
 def test_the_first_picture_of_a_cameras_double_file_is_taken(tmp_path):

@@ -51,7 +51,7 @@ def test_pictures_and_masks_are_resized_once_and_kept_as_arrays(published, tmp_p
     assert train.class_names == ("background", "lesion")
     assert np.abs(train.images.astype(int) - [180, 120, 90]).max() <= 3
     assert len(load("isic2017", "test", root=tmp_path / "cache")) == 1
-    with pytest.raises(DataError, match="read in without a validation split; it has train, test"):
+    with pytest.raises(DataError, match="imported without a validation split; it has train, test"):
         load("isic2017", "validation", root=tmp_path / "cache")
     assert sorted(path.name for path in folder.iterdir())[0] == "manifest.json"
 
@@ -97,7 +97,7 @@ def test_a_mask_of_another_size(published, tmp_path):
     refuse(
         published,
         tmp_path,
-        r"ISIC_0000000_segmentation.png: expected the size of its picture, 60x40, found 59x40",
+        r"ISIC_0000000_segmentation.png: expected the size of its image, 60x40, found 59x40",
     )
 
 

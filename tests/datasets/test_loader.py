@@ -187,7 +187,7 @@ def test_images_in_memory_are_served_without_workers():
         ({"seed": -1}, r"seed must lie in 0..2\*\*63 - 1, got -1"),
         ({"num_workers": -2}, "num_workers must be 0 or more, got -2"),
         ({"prefetch": 0}, "prefetch must be 1 or more, got 0"),
-        ({"fit": None}, "fit must say how the pictures of pictures get one size, got None"),
+        ({"fit": None}, "fit must say how the images of pictures get one size, got None"),
     ],
 )
 def test_bad_settings(data, settings, message):

@@ -60,7 +60,7 @@ def test_a_path_without_its_prefix_is_told_of_it(tmp_path: Path, monkeypatch: py
         ("./lesions", "folder:./lesions"),
         ("labels.csv", "csv:labels.csv"),
     ):
-        with pytest.raises(UnknownDataError, match=f"for your own .* there say '{said}', or "):
+        with pytest.raises(UnknownDataError, match=f"for your own .* there, use '{said}', or "):
             datasets.load(name)
     with pytest.raises(UnknownDataError, match="known: digits"):
         datasets.load("x" * 5000 + "\0")
@@ -133,7 +133,7 @@ def test_names_with_a_prefix_go_to_the_readers_of_that_prefix(monkeypatch: pytes
     datasets.register_prefix(datasets.PrefixSource("own", "one file", read))
     datasets.load("own:/some/where:odd.png", "test")
     assert seen == [(Path("/some/where:odd.png"), "test")]
-    with pytest.raises(DataError, match="read where it lies"):
+    with pytest.raises(DataError, match="read in place"):
         datasets.get("own:/some/where")
     with pytest.raises(UnknownDataError, match="did you mean 'own:PATH'"):
         datasets.load("ownn:/x")

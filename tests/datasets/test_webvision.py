@@ -122,7 +122,7 @@ def test_a_set_whose_files_are_gone_says_where_they_were(published, tmp_path):
     get("webvision-mini", source_folder=published, root=tmp_path / "cache")
     published.rename(tmp_path / "elsewhere")
     with pytest.raises(
-        DataError, match="which is gone; read it in again with: noiseproof data get webvision-mini"
+        DataError, match="which no longer exists; import it again with: noiseproof data get webvision-mini"
     ):
         load("webvision-mini", root=tmp_path / "cache")
 

@@ -114,7 +114,7 @@ def test_tables_are_made_where_the_data_is_gone(photos):
 def test_trouble_with_the_data_is_told_with_the_grid(photos):
     (photos / "cat" / "notes.txt").touch()
     with pytest.raises(
-        ValueError, match=r"grid losses, method 'CE', noise clean: .*notes\.txt: expected a picture"
+        ValueError, match=r"grid losses, method 'CE', noise clean: .*notes\.txt: expected an image"
     ):
         load("losses.toml").cells()
     with pytest.raises(ValueError, match="image_size: expected"):

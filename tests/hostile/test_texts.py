@@ -40,7 +40,7 @@ def listed(tmp_path):
         ("path,label\n1.png,cat\n".encode("utf-16"), "UTF-8 CSV text"),
         ("path,label\n1.png,café\n".encode("latin-1"), "UTF-8 CSV text"),
         ("path,label\n1.png,cat\n".encode("utf-16-le"), "columns path and label"),
-        (b"path,label\n1\x00.png,cat\n", "the file of line 2|a picture on line 2"),
+        (b"path,label\n1\x00.png,cat\n", "the file of line 2|an image on line 2"),
         ('path,label\n"1.png,cat\n', "UTF-8 CSV text|as many fields"),
         ("", "columns path and label"),
         ("path,label\n/dev/zero.png,cat\n", "the file of line 2"),
@@ -86,7 +86,7 @@ def test_links_that_lead_back_are_not_followed_for_ever(tmp_path):
     Image.new("RGB", (2, 2)).save(tmp_path / "cat" / "1.png")
     for name in ("a", "b"):  # two of them make 2^40 ways down before the system itself says no
         os.symlink(tmp_path / "cat", tmp_path / "cat" / name)
-    with pytest.raises(BadFileError, match="a link to a folder it stands in"):
+    with pytest.raises(BadFileError, match="a link to a folder that contains it"):
         datasets.load(f"folder:{tmp_path}")
 
 

@@ -99,7 +99,7 @@ def test_of_a_handful_of_samples_the_noise_is_a_guess():
 def test_progress_is_told():
     told = []
     noise_of(datasets.load("digits").subset(range(300)), tell=lambda what, share: told.append((what, share)))
-    assert {"reading pictures", "predicting"} <= {what for what, _ in told}
+    assert {"reading images", "predicting"} <= {what for what, _ in told}
     assert all(0 <= share <= 1 for _, share in told)
 
 

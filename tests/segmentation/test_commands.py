@@ -163,7 +163,7 @@ def test_pictures_of_different_sizes_are_trained_on_at_one(tmp_path, recipe):
     command += ["--folder", str(tmp_path / "runs")]
     refused = invoke(command)
     assert refused.exit_code == 2
-    assert "or say one: --image-size 256 brings all to it" in refused.output
+    assert "or let --image-size 256 do it" in refused.output
     result = invoke([*command, "--image-size", "16"])
     assert result.exit_code == 0, result.output
     assert "test Dice" in result.output

@@ -144,7 +144,7 @@ def test_masks_of_another_size_and_masks_with_strange_levels_are_refused(lesions
     mask = tmp_path / "lesions" / "train" / "masks" / "004.png"
     good = mask.read_bytes()
     Image.new("L", (16, 15)).save(mask)
-    with pytest.raises(DataError, match=r"004.png: expected the size of its picture, 16x16, found 16x15"):
+    with pytest.raises(DataError, match=r"004.png: expected the size of its image, 16x16, found 16x15"):
         load_data(small(name), CPU)
     Image.fromarray(np.full((16, 16), 128, np.uint8)).save(mask)
     with pytest.raises(DataError, match=r"004.png|masks/.*: expected class indices .*level"):

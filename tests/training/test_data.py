@@ -166,9 +166,7 @@ def test_classes_with_hardly_a_picture_are_named(photos):
     assert remark_on_classes(load_data(own(folder), CPU)) is None
     photos("few", classes=("lynx", "owl"), each=3)
     told = remark_on_classes(load_data(own(folder), CPU))
-    assert (
-        told == "Hardly a picture to learn from: 'lynx' (3), 'owl' (3). Add some, or take such a class out."
-    )
+    assert told == "Too few images to learn from: 'lynx' (3), 'owl' (3). Add some, or leave out such classes."
     assert remark_on_classes(load_data(resolve("digits", train_size=10), CPU)) is None
 
 

@@ -100,7 +100,7 @@ def test_a_test_part_that_cannot_be_read_is_not_replaced_by_training_pictures(di
     (tmp_path / "set/test/0/notes.txt").write_text("")
     done = run("evaluate", record.id, f"folder:{tmp_path / 'set'}", "--folder", folder)
     assert done.exit_code == 2
-    assert "notes.txt: expected a picture" in done.output
+    assert "notes.txt: expected an image" in done.output
 
 
 def test_errors_of_the_command_are_one_line(digits, tmp_path):

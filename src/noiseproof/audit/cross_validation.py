@@ -120,7 +120,7 @@ def _moments(
             squares[fold].addmm_(block[rows].T, block[rows])
             products[fold].addmm_(block[rows].T, targets[rows])
         done += len(indices)
-        tell("reading pictures", done / len(part))
+        tell("reading images", done / len(part))
     return squares, products
 
 

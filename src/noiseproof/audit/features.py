@@ -74,7 +74,7 @@ class PatchFeatures:
         whitened = (patches - mean) @ whitening
         whitened = whitened[whitened.norm(dim=1) > 1e-3]
         if not len(whitened):
-            raise ValueError("pictures: expected some that are not of one colour, got none")
+            raise ValueError("images: expected some that are not of a single colour, got none")
         chosen = whitened[torch.randperm(len(whitened), generator=random)[:filters]]
         directions_of_patches = chosen / chosen.norm(dim=1, keepdim=True) @ whitening
         channels = pictures.shape[1]

@@ -46,7 +46,7 @@ def audit(
               ``predict_proba``), which is cross-validated on ``(X, y)``;
             * a trained ``nn.Module`` that did not see these samples, which predicts ``(inputs, labels)``;
             * the name of a network (``noiseproof models``), which the training engine cross-validates on pictures
-              with the plan for them; or ``"patches"``: no network, features that no label had a part in.
+              with the plan for them; or ``"patches"``: no network, features made without labels.
         probabilities_or_data: what goes with it. Samples for a classifier or a module: two arrays or tensors, or a
             torch dataset or loader of such pairs, which is read in the order of the dataset even where the loader
             shuffles. Pictures for a network's name: :class:`~noiseproof.datasets.LabeledData` or a name such as
@@ -76,11 +76,11 @@ def audit(
     other = _either("pred_probs", probabilities_or_data, pred_probs)
     if isinstance(subject, str):
         if class_names is not None:
-            raise ValueError(f"class_names: pictures bring their own, got {class_names!r}")
+            raise ValueError(f"class_names: image data sets have their own, got {class_names!r}")
         data = load(other) if isinstance(other, str) else other
         if not isinstance(data, LabeledData):
             raise TypeError(
-                f"data: expected pictures (LabeledData or a name such as 'folder:photos') for the network "
+                f"data: expected images (LabeledData or a name such as 'folder:photos') for the network "
                 f"{subject!r}, got {type(other).__name__}"
             )
         model = None if subject == "patches" else subject
@@ -149,7 +149,7 @@ def _logits(model: nn.Module, inputs: Tensor) -> Tensor:
         raise
     except RuntimeError as error:
         raise ValueError(
-            f"data: the network does not read inputs of {inputs.dtype} and shape {tuple(inputs.shape)}: {error}"
+            f"data: the network does not accept inputs of {inputs.dtype} and shape {tuple(inputs.shape)}: {error}"
         ) from error
     if not isinstance(logits, Tensor) or logits.ndim != 2 or len(logits) != len(inputs):
         what = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__

@@ -35,13 +35,15 @@ def indices_and_names(
         names, indices = np.unique(_names(labels), return_inverse=True)
         if columns is not None and len(names) != columns:
             raise ValueError(
-                f"labels: got {len(names)} different names for {columns} columns of probabilities; say "
+                f"labels: got {len(names)} different names for {columns} columns of probabilities; give "
                 "class_names=…, in the order of the columns"
             )
         return indices, names
     names = _distinct(class_names)
     if columns is not None and len(names) != columns:
-        raise ValueError(f"class_names: expected {columns}, one a column of probabilities, got {len(names)}")
+        raise ValueError(
+            f"class_names: expected {columns}, one per column of probabilities, got {len(names)}"
+        )
     if labels.dtype.kind in "iu" and names.dtype.kind not in "iu":
         if checked_labels(labels).max() >= len(names):
             raise ValueError(f"labels: expected class indices below {len(names)}, got {labels.max()}")
@@ -57,7 +59,7 @@ def indices_and_names(
 def _distinct(class_names: Any) -> NDArray[Any]:
     names = np.asarray(class_names)
     if names.ndim != 1 or len(set(names.tolist())) != names.size:
-        raise ValueError(f"class_names: expected one name a class, each another, got {class_names!r}")
+        raise ValueError(f"class_names: expected a different name for each class, got {class_names!r}")
     return names
 
 
@@ -66,5 +68,5 @@ def _names(labels: NDArray[Any]) -> NDArray[Any]:
         raise ValueError(f"labels: expected names or class indices of shape (N,), got shape {labels.shape}")
     kinds = sorted({type(each).__name__ for each in labels.tolist()})
     if len(kinds) > 1 or kinds == ["NoneType"] or (labels.dtype.kind == "f" and np.isnan(labels).any()):
-        raise ValueError(f"labels: expected one for each sample, all of a kind, got {' and '.join(kinds)}")
+        raise ValueError(f"labels: expected one for each sample, all of one kind, got {' and '.join(kinds)}")
     return labels

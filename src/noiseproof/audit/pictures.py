@@ -20,9 +20,9 @@ from noiseproof.training.config import Config
 from noiseproof.training.data import TrainingData
 
 METHODS: Mapping[str, str] = {
-    "patches": "a linear model on features that no label had a part in, cross-validated",
-    "network": "a network, trained once a fold by the training engine",
-    "dynamics": "a network, trained once; how the loss, margin and ∂NNCE of each sample moved",
+    "patches": "a cross-validated linear model on features made without labels",
+    "network": "a network, trained once per fold by the training engine",
+    "dynamics": "a network, trained once; how the loss, margin and ∂NNCE of each sample changed",
 }
 """Ways to look at pictures."""
 
@@ -90,7 +90,7 @@ def audit_pictures(
     if method not in METHODS:
         raise ValueError(unknown("method", method, tuple(METHODS)))
     if data.masks is not None:
-        raise ValueError(f"data: {data.name} has masks; an audit looks at labels of whole pictures")
+        raise ValueError(f"data: {data.name} has masks; an audit looks at labels of whole images")
     if method == "patches":
         probabilities = picture_probabilities(
             data, folds=folds, filters=filters, seed=seed, workers=workers, tell=tell or _silence

@@ -114,7 +114,7 @@ def _read(folder: Path, split: str) -> LabeledData:
 register(
     Source(
         name=NAME,
-        description="50,000 pictures of ten easily confused animals, about 8% wrong labels; 5,000 for test",
+        description="50,000 images of ten easily confused animals, about 8% wrong labels; 5,000 for test",
         splits=("train", "test"),
         form="lists of files decoded on demand, or arrays of 64x64 from the binary version",
         where=f"--from FOLDER with {_LAYOUT}; on request: https://dm.kaist.ac.kr/datasets/animal-10n",

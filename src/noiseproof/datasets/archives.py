@@ -18,7 +18,7 @@ from noiseproof.datasets.errors import BadFileError
 MOST_MEMBERS = 1_000
 MOST_BYTES = 1 << 30  # the largest archive we read, CIFAR-10's, holds 186 MB
 
-_FETCH_AGAIN = "fetch the archive again from its official address"
+_FETCH_AGAIN = "download the archive again from its official address"
 
 
 class _TooLargeError(Exception):

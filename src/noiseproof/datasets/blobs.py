@@ -114,10 +114,10 @@ def prepare(_origin: Path | None, _folder: Path) -> None:
 SOURCE = register(
     Source(
         name=NAME,
-        description=f"500 synthetic pictures of a blob with its mask, {SIDE}×{SIDE}, for segmentation without data",
+        description=f"500 synthetic images of a blob with its mask, {SIDE}×{SIDE}, for segmentation without data",
         splits=("train", "test"),
         form="in memory",
-        where="Drawn by noiseproof itself; nothing to fetch.",
+        where="Drawn by noiseproof itself; nothing to download.",
         prepare=prepare,
         read=read,
         embedded=True,

@@ -289,4 +289,4 @@ def verify(folder: Path) -> dict[str, str]:
 
 
 def _fetch_again(folder: Path) -> str:
-    return f"the cache is damaged; fetch the set again with `noiseproof data get {folder.name} --again`"
+    return f"the cache is damaged; get the data set again with `noiseproof data get {folder.name} --again`"

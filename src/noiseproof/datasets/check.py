@@ -54,13 +54,13 @@ class Report:
 def check(
     name: str, *, root: Path | str | None = None, side: int | None = None, every_file: bool = False
 ) -> Report:
-    """Check a data set: checksums, counts, shapes, label range, class balance, doubles, fingerprints.
+    """Check a data set: checksums, counts, shapes, label range, class balance, duplicates, fingerprints.
 
     Args:
         name: a registered name, or ``prefix:PATH``.
         root: the cache folder; by default ``NOISEPROOF_DATA``, else the platform's cache folder.
-        side: what pictures with masks are brought to, as for :func:`~noiseproof.datasets.load`.
-        every_file: read picture files also where they are more than :data:`MOST_FILES_READ`.
+        side: size to which images with masks are resized, as for :func:`~noiseproof.datasets.load`.
+        every_file: read all image files, even if they are more than :data:`MOST_FILES_READ`.
 
     Raises:
         UnknownDataError: no set has that name.
@@ -71,7 +71,7 @@ def check(
         >>> report.is_sound
         True
         >>> [finding.text for finding in report.findings if finding.subject == "test class balance"]
-        ['35 to 37 a class (10 classes)']
+        ['35 to 37 per class (10 classes)']
     """
     findings: list[Finding] = []
     facts = {}
@@ -139,13 +139,15 @@ def _look_at(
         yield _compare(f"{split} labels", data.labels_fingerprint, facts.labels_fingerprint)
     yield from _look_at_balance(data)
     if data.uncertain is not None:
-        yield Finding("note", f"{split} order", f"the place of {len(data.uncertain)} images is not certain")
+        yield Finding(
+            "note", f"{split} order", f"the position of {len(data.uncertain)} images is not certain"
+        )
 
 
 def _told(data: LabeledData, broken: list[BadFileError] | None) -> Finding:
     subject = f"{data.split} images"
     if broken is None:
-        return Finding("note", subject, f"not looked into: {len(data)} files are too many to read through")
+        return Finding("note", subject, f"not checked: {len(data)} files are too many to read")
     if not broken:
         return Finding("fine", subject, "all can be read")
     named = [f"{error.path}: {error.found}" for error in broken]
@@ -203,7 +205,7 @@ def _look_at_masks(data: LabeledData) -> Iterable[Finding]:
     largest = max((int(each.max()) for each in labelled if each.size), default=0)
     void = any((mask == VOID).any() for mask in data.masks)
     found = f"0..{largest} ({data.num_classes} classes)" + (
-        f", {VOID} where there is no label" if void else ""
+        f", {VOID} for pixels without a label" if void else ""
     )
     yield Finding("fine" if largest < data.num_classes else "fault", f"{data.split} mask values", found)
     empty = sum(not mask.any() for mask in data.masks)
@@ -214,7 +216,7 @@ def _look_at_masks(data: LabeledData) -> Iterable[Finding]:
 def _doubles(splits: Mapping[str, LabeledData]) -> Iterable[Finding]:
     files = sum(len(data) for data in splits.values() if data.paths is not None)
     if files > MOST_FILES_READ:
-        yield Finding("note", "duplicates", f"not looked for: {files} files are too many to read")
+        yield Finding("note", "duplicates", f"not checked: {files} files are too many to read")
         return
     keys = content_keys(splits)
     counts = {split: Counter(found) for split, found in keys.items()}

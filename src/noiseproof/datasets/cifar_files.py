@@ -21,7 +21,7 @@ from noiseproof.datasets.errors import BadFileError
 
 SIDE = 32
 PIXEL_BYTES = 3 * SIDE * SIDE
-_FETCH_AGAIN = "fetch the file again"
+_FETCH_AGAIN = "download the file again"
 
 
 @dataclass(frozen=True, eq=False)

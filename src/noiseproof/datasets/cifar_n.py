@@ -58,7 +58,7 @@ class LabelFile:
     def where(self) -> str:
         """Where the file comes from, in plain words."""
         return (
-            f"From {self.remote.url}, or --from the file {self.remote.name} or the folder it lies in. "
+            f"From {self.remote.url}, or --from the file {self.remote.name} or the folder that contains it. "
             f"The images are those of {self.images.name}: noiseproof data get {self.images.name}."
         )
 
@@ -217,7 +217,7 @@ def read(file: LabelFile, folder: Path, split: str) -> LabeledData:
     human = _cached_labels(file, folder, file.default_key)
     if not np.array_equal(human.clean, data.labels):
         raise BadFileError(
-            images_folder, f"labels in the order of {file.name}", "another order", "fetch both again"
+            images_folder, f"labels in the order of {file.name}", "another order", "download both again"
         )
     noisy = replace(data, labels=human.labels)
     if noisy.uncertain is None:

@@ -69,7 +69,7 @@ def _read(folder: Path, split: str) -> LabeledData:
 register(
     Source(
         name=NAME,
-        description="a million clothing pictures of 14 classes with noisy labels; test and validation clean",
+        description="a million images of clothes in 14 classes with noisy labels; test and validation clean",
         splits=("train", "test", "validation"),
         form="lists of files, decoded on demand",
         where=f"--from FOLDER with {_LAYOUT}; ask its authors: https://github.com/Cysu/noisy_label",

@@ -87,8 +87,8 @@ def _refuse_missing_files(path: Path, files: list[tuple[int, Path]]) -> None:
     if not missing:
         return
     line, file = missing[0]
-    more = f"{len(missing) - 1} more of {len(files)} files are not there either; " * (len(missing) > 1)
-    advice = f"{more}paths count from the folder of the CSV file"
+    more = f"{len(missing) - 1} more of {len(files)} files are missing too; " * (len(missing) > 1)
+    advice = f"{more}paths are relative to the folder of the CSV file"
     raise BadFileError(path, f"the file of line {line}", f"no file {str(file)[:500]}", advice)
 
 
@@ -111,7 +111,7 @@ def _separator(file: TextIO) -> str:
 
 def _check_row(path: Path, line: int, row: dict[str, str]) -> tuple[Path, str, str]:
     if None in row or None in row.values():
-        raise BadFileError(path, f"as many fields as the header on line {line}", "another number of them")
+        raise BadFileError(path, f"as many fields as the header on line {line}", "a different number")
     file, label, split = row["path"].strip(), row["label"].strip(), row.get("split", "train").strip()
     if not file or not label:
         shown = f"path {file[:200]!r}, label {label[:200]!r}"
@@ -121,7 +121,7 @@ def _check_row(path: Path, line: int, row: dict[str, str]) -> tuple[Path, str, s
     found = path.parent / file  # an absolute path stays as it is
     if found.suffix.lower() not in IMAGE_SUFFIXES:
         raise BadFileError(
-            path, f"a picture on line {line}", repr(file[:200]), "known: " + " ".join(sorted(IMAGE_SUFFIXES))
+            path, f"an image on line {line}", repr(file[:200]), "known: " + " ".join(sorted(IMAGE_SUFFIXES))
         )
     return found, label, split
 

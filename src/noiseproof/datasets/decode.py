@@ -114,7 +114,7 @@ def _refuse_by_header(path: Path, image: Image.Image) -> None:
         raise BadFileError(path, f"at most {MAX_PIXELS:,} pixels", f"{width}x{height}", _TOO_LARGE)
     if image.format != "MPO" and getattr(image, "is_animated", False):
         frames = getattr(image, "n_frames", "several")
-        raise BadFileError(path, "a single picture", f"{frames} frames", "export the one that is meant")
+        raise BadFileError(path, "a single image", f"{frames} frames", "export the one you want")
 
 
 _DAMAGED = "replace or remove it; noiseproof data check names all such files"

@@ -132,7 +132,7 @@ def _fetch_all(
             if error.code == http.client.REQUESTED_RANGE_NOT_SATISFIABLE:
                 part.unlink(missing_ok=True)  # the part is of another, longer file: start over
             if error.code in _NOT_WORTH_RETRYING:
-                raise UnavailableError(f"{remote.url} could not be fetched: {reason}") from error
+                raise UnavailableError(f"{remote.url} could not be downloaded: {reason}") from error
         except (OSError, http.client.HTTPException) as error:
             reason = str(error) or type(error).__name__
             if isinstance(error, urllib.error.URLError) and not part.exists() and attempt:
@@ -141,7 +141,7 @@ def _fetch_all(
             if part.stat().st_size == remote.size:
                 return
             reason = f"the connection ended after {part.stat().st_size} of {remote.size} bytes"
-    raise UnavailableError(f"{remote.url} could not be fetched: {reason}")
+    raise UnavailableError(f"{remote.url} could not be downloaded: {reason}")
 
 
 def _fetch_rest(remote: Remote, part: Path, *, timeout: float, watch: Watcher) -> None:

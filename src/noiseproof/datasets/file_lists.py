@@ -99,13 +99,13 @@ def read(folder: Path, name: str, split: str) -> LabeledData:
             raise BadFileError(folder / cache.MANIFEST, f"facts with {key}", "none, or of another kind")
     if split not in facts["splits"]:
         raise NoSuchSplitError(
-            f"{name} was read in without a {split} split; it has {', '.join(facts['splits'])}"
+            f"{name} was imported without a {split} split; it has {', '.join(facts['splits'])}"
         )
     root = Path(facts["root"])
     if not root.is_dir():
         raise DataError(
-            f"{name}: its files lay in {root}, which is gone; "
-            f"read it in again with: noiseproof data get {name} --from FOLDER"
+            f"{name}: its files were in {root}, which no longer exists; "
+            f"import it again with: noiseproof data get {name} --from FOLDER"
         )
     try:
         files = bytes(cache.read_array(folder, f"{split}_files")).decode().split("\n")
@@ -126,7 +126,7 @@ def require_folder(name: str, folder: Path | None, layout: str) -> Path:
     """Return the folder the user gave; without one, the error says which layout it must have."""
     if folder is None:
         raise DataError(
-            f"{name} cannot be fetched by a program; get it from its authors and run: "
+            f"{name} cannot be downloaded automatically; get it from its authors and run: "
             f"noiseproof data get {name} --from FOLDER, where FOLDER holds {layout}"
         )
     if not folder.is_dir():

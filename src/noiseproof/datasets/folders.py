@@ -46,9 +46,7 @@ NOT_INDICES = (
     "these are classes, name them in classes.txt"
 )
 
-TURNED = (
-    "turn the mask as the picture is shown, for a camera's mark that a picture is to be turned is followed"
-)
+TURNED = "rotate the mask like the image, which is rotated as its camera recorded (EXIF)"
 
 MOST_UNNAMED_CLASSES = 64
 TRAINING_MASKS_LOOKED_AT = 32
@@ -111,7 +109,7 @@ def _files(folder: Path, above: tuple[Path, ...] = ()) -> Iterator[Path]:
         if entry.is_dir():
             if entry.is_symlink() and entry.resolve() in above:
                 raise BadFileError(
-                    entry, "a picture or a folder", "a link to a folder it stands in", "remove it"
+                    entry, "an image or a folder", "a link to a folder that contains it", "remove it"
                 )
             yield from _files(entry, above)
         elif entry.name.lower() not in _NOT_PICTURES:
@@ -128,7 +126,7 @@ def _refuse_other_files(files: Iterable[Path]) -> None:
     advice = "move it elsewhere"
     if more:
         advice += f", and {len(more)} more: {shortened(map(str, more), MOST_NAMED)}"
-    raise BadFileError(first, f"a picture ({known})", "another kind of file", advice)
+    raise BadFileError(first, f"an image ({known})", "another kind of file", advice)
 
 
 def _pictures(folder: Path) -> list[Path]:
@@ -142,7 +140,7 @@ def _class_folders(root: Path) -> list[str]:
     for name in names:
         if not name.isprintable() and any("\ud800" <= letter <= "\udfff" for letter in name):
             raise BadFileError(
-                root / name, "a class whose name is text", "bytes that are no UTF-8", "rename it"
+                root / name, "a class whose name is text", "bytes that are not UTF-8", "rename it"
             )
     if not names:
         above = root.parent
@@ -151,7 +149,7 @@ def _class_folders(root: Path) -> list[str]:
         )
         raise DataError(
             f"folder:{root}: expected a sub-folder for each class, found none"
-            + (f"; for pictures with their masks say folder:{above}" if is_part else "")
+            + (f"; for images with their masks, use folder:{above}" if is_part else "")
         )
     return names
 
@@ -160,8 +158,8 @@ def _refuse_masks(root: Path, names: Sequence[str]) -> None:
     found = ", ".join(f"{name}/" for name in names[:3]) + (", …" if len(names) > 3 else "")
     raise DataError(
         f"folder:{root}: expected images/ and masks/, or a sub-folder for each class, found {found}; call the "
-        "folders of pictures and of their masks images and masks, or name the folder above the classes' own; if "
-        "these are classes, call that of pictures otherwise"
+        "folders of images and masks exactly that, or give the folder above those of the classes; if these are "
+        "classes, rename the one for images"
     )
 
 
@@ -187,11 +185,11 @@ def _read_classes(path: Path, root: Path, split: str) -> LabeledData:
     if empty and split == "train" and len(empty) < len(present):
         several = f", nor in {shortened(empty[1:], MOST_NAMED)}" * (len(empty) > 1)
         advice = "put some there, or remove the folder" + "s" * (len(empty) > 1)
-        raise DataError(f"{root / empty[0]}: expected pictures of the class, found none{several}; {advice}")
+        raise DataError(f"{root / empty[0]}: expected images of the class, found none{several}; {advice}")
     files = [file for found in files_of.values() for file in found]
     labels = [class_names.index(name) for name, found in files_of.items() for _ in found]
     if not files:
-        raise DataError(f"folder:{root}: expected pictures in the class folders, found none")
+        raise DataError(f"folder:{root}: expected images in the class folders, found none")
     return LabeledData(
         name=f"folder:{path.name}",
         split=split,
@@ -211,7 +209,7 @@ def _read_segmentation(path: Path, root: Path, split: str, side: int | None) -> 
         if mask.shape != (image.height, image.width):
             found = f"{mask.shape[1]}x{mask.shape[0]}"
             advice = TURNED if mask.shape == (image.width, image.height) else ""
-            raise BadFileError(file, f"the size of its picture, {image.width}x{image.height}", found, advice)
+            raise BadFileError(file, f"the size of its image, {image.width}x{image.height}", found, advice)
         levels[file] = _levels_of(mask)  # of the whole mask: a small class may be lost on the way to the side
         if side is not None and image.size != (side, side):
             image = image.resize((side, side), Image.Resampling.BILINEAR)
@@ -240,7 +238,7 @@ def _pairs(root: Path) -> list[tuple[Path, Path]]:
     """Every picture of a split with its mask; one that has none, shares one or is left over is an error."""
     pictures, masks = list(_pictures(root / "images")), list(_pictures(root / "masks"))
     if not pictures:
-        raise DataError(f"{root / 'images'}: expected pictures, found none")
+        raise DataError(f"{root / 'images'}: expected images, found none")
     by_place: dict[Path, list[Path]] = {}
     by_name: dict[str, list[Path]] = {}
     for file in masks:
@@ -251,12 +249,12 @@ def _pairs(root: Path) -> list[tuple[Path, Path]]:
         mask = _mask_of(picture, _without_suffix(picture, root / "images"), by_place, by_name)
         if mask in picture_of:
             raise BadFileError(
-                picture, "a mask of its own", f"{mask.name}, which is {picture_of[mask].name}'s", "rename one"
+                picture, "its own mask", f"{mask.name}, which is {picture_of[mask].name}'s", "rename one"
             )
         picture_of[mask] = picture
     left_over = set(masks) - set(picture_of)
     if left_over:
-        raise BadFileError(min(left_over), "a picture of that name in images/", "none")
+        raise BadFileError(min(left_over), "an image of that name in images/", "none")
     return [(picture, mask) for mask, picture in picture_of.items()]
 
 
@@ -274,7 +272,9 @@ def _mask_of(
         raise BadFileError(picture, f"its mask masks/{place.as_posix()}.png", "no such file")
     if len(found) > 1:
         both = " and ".join(file.as_posix() for file in found[:2])
-        raise BadFileError(picture, "one mask of its name", both, "keep one, or put them where pictures lie")
+        raise BadFileError(
+            picture, "one mask with its name", both, "keep one, or arrange them like the images"
+        )
     return found[0]
 
 
@@ -285,8 +285,8 @@ def _named_as_masks(place: Path) -> list[Path]:
 def _check_one_size(picture: Path, images: list[NDArray[np.uint8]]) -> None:
     size, first = images[-1].shape[:2], images[0].shape[:2]
     if size != first:
-        expected, found = f"{first[1]}x{first[0]} like the first picture", f"{size[1]}x{size[0]}"
-        advice = "resize pictures and masks to one size, or say one: --image-size 256 brings all to it"
+        expected, found = f"{first[1]}x{first[0]} like the first image", f"{size[1]}x{size[0]}"
+        advice = "resize images and masks to one size, or let --image-size 256 do it"
         raise BadFileError(picture, expected, found, advice)
 
 

@@ -29,7 +29,7 @@ def read(path: Path) -> dict[str, NDArray[np.int64]]:
         raise BadFileError(path, "a file of label arrays", found, "use the official file") from None
     except Exception as error:  # on damaged bytes torch raises nearly every kind
         found = f"a damaged one ({str(error)[:200]})"
-        raise BadFileError(path, "a whole .pt file", found, "fetch the file again") from error
+        raise BadFileError(path, "a whole .pt file", found, "download the file again") from error
     if not isinstance(content, dict):
         raise BadFileError(path, "a dictionary of label arrays", type(content).__name__)
     for key in content:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from noiseproof.datasets.errors import BadFileError
 
 _UNSIGNED_BYTE = 8
-_FETCH_AGAIN = "fetch the file again"
+_FETCH_AGAIN = "download the file again"
 
 
 def read(path: Path, shape: tuple[int, ...]) -> NDArray[np.uint8]:

@@ -83,13 +83,13 @@ def _pair_up(pictures: Path, masks: Path) -> list[tuple[Path, Path]]:
         path.stem.removesuffix("_segmentation"): path for path in sorted(masks.glob("*_segmentation.png"))
     }
     if not images:
-        raise DataError(f"{pictures}: expected pictures ISIC_XXXXXXX.jpg, found none")
+        raise DataError(f"{pictures}: expected images ISIC_XXXXXXX.jpg, found none")
     for stem, path in images.items():
         if stem not in segmentations:
             raise BadFileError(path, f"its mask {masks.name}/{stem}_segmentation.png", "no such file")
     for stem, path in segmentations.items():
         if stem not in images:
-            raise BadFileError(path, f"its picture {pictures.name}/{stem}.jpg", "no such file")
+            raise BadFileError(path, f"its image {pictures.name}/{stem}.jpg", "no such file")
     return [(path, segmentations[stem]) for stem, path in images.items()]
 
 
@@ -98,7 +98,7 @@ def _read_pair(picture: Path, mask: Path, *, size: int) -> tuple[NDArray[np.uint
     expected = image_size(picture)
     if (levels.shape[1], levels.shape[0]) != expected:
         found = f"{levels.shape[1]}x{levels.shape[0]}"
-        raise BadFileError(mask, f"the size of its picture, {expected[0]}x{expected[1]}", found)
+        raise BadFileError(mask, f"the size of its image, {expected[0]}x{expected[1]}", found)
     lesion = Image.fromarray(_two_valued(mask, levels))
     resized = np.asarray(lesion.resize((size, size), Image.Resampling.NEAREST))
     return Squash(size, size).read(picture, np.random.default_rng(0)), resized
@@ -121,7 +121,7 @@ def read(folder: Path, split: str, *, name: str = NAME) -> LabeledData:
     """Read one split from the cache; labels are zeros, the classes are in the masks."""
     splits = cache.manifest_of(folder)["facts"]["splits"]
     if split not in splits:
-        raise NoSuchSplitError(f"{name} was read in without a {split} split; it has {', '.join(splits)}")
+        raise NoSuchSplitError(f"{name} was imported without a {split} split; it has {', '.join(splits)}")
     images = cache.read_array(folder, f"{split}_images")
     return LabeledData(
         name=name,

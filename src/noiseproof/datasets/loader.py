@@ -127,9 +127,9 @@ class StreamingLoader:
         if prefetch < 1:
             raise ValueError(f"prefetch must be 1 or more, got {prefetch}")
         if data.paths is not None and fit is None:
-            raise ValueError(f"fit must say how the pictures of {data.name} get one size, got None")
+            raise ValueError(f"fit must say how the images of {data.name} get one size, got None")
         if data.images is not None and fit is not None:
-            raise ValueError(f"fit must be None for {data.name}, whose images lie in memory, got {fit}")
+            raise ValueError(f"fit must be None for {data.name}, whose images are in memory, got {fit}")
         if data.masks is not None:
             raise ValueError(f"{data.name} has masks, which this loader does not yield; index its arrays")
         if len(data) == 0 or (drop_last and len(data) < batch_size):
@@ -224,7 +224,7 @@ class StreamingLoader:
                 if not error.for_want_of_memory or self.num_workers == 1:
                     raise
                 self.num_workers //= 2
-                text = f"{error}: {self.num_workers} at a time, then"
+                text = f"{error}; continuing with {self.num_workers} worker{'s' * (self.num_workers > 1)}"
                 warnings.warn(text, RuntimeWarning, stacklevel=2)
 
     def _iterate_workers(self, iteration: int, epoch: int, start: int) -> Generator[Batch, None, None]:

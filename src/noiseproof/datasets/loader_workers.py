@@ -192,7 +192,7 @@ class DecodePool:
             with contextlib.suppress(ValueError):
                 how = f"killed by {signal.Signals(-code).name}"
             if killed:
-                advice = "; the system kills so when memory runs out: try fewer workers or smaller batches"
+                advice = "; this is what the system does when memory runs out: try fewer workers or smaller batches"
         sample = self._at[worker]
         where = "between two samples"
         if sample != _IDLE:

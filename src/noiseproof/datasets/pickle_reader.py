@@ -82,7 +82,7 @@ def read(path: Path) -> dict[str, Any]:
         raise BadFileError(path, expected, f"{refusal}", "use the official files") from None
     except (ValueError, IndexError, KeyError, TypeError, AttributeError) as error:
         found = f"a damaged or truncated one ({str(error)[:200]})"
-        raise BadFileError(path, expected, found, "fetch the file again") from error
+        raise BadFileError(path, expected, found, "download the file again") from error
     if not isinstance(result, dict):
         raise BadFileError(path, "a dictionary", type(result).__name__, "use the official files")
     return {

@@ -123,33 +123,33 @@ def find(name: str) -> Source:
     prefix = name.partition(":")[0]
     if prefix in _prefixes:
         described = _prefixes[prefix].description
-        raise UnknownDataError(f"{prefix}:PATH is your own data, read where it lies: {described}")
+        raise UnknownDataError(f"{prefix}:PATH is your own data, read in place: {described}")
     known = [*_sources, *(f"{prefix}:PATH" for prefix in _prefixes)]
     nearest = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.5)
     hint = f"did you mean {nearest[0]!r}?" if nearest else f"known: {', '.join(known)}"
     place = os.path.expanduser(name)
     if os.path.isdir(place):
-        hint = f"for your own pictures there say {f'folder:{name}'!r}, or {hint}"
+        hint = f"for your own images there, use {f'folder:{name}'!r}, or {hint}"
     elif os.path.isfile(place) and place.endswith(".csv"):
-        hint = f"for your own table there say {f'csv:{name}'!r}, or {hint}"
+        hint = f"for your own table there, use {f'csv:{name}'!r}, or {hint}"
     raise UnknownDataError(f"no data set is called {name!r}; {hint}")
 
 
 def load(
     name: str, split: str = "train", *, root: Path | str | None = None, side: int | None = None
 ) -> LabeledData:
-    """Read one split of a data set from the cache, or ``folder:PATH`` and ``csv:PATH`` where they lie.
+    """Read one split of a data set from the cache, or ``folder:PATH`` and ``csv:PATH`` in place.
 
     Args:
         name: a registered name, or ``prefix:PATH``.
         split: ``"train"``, ``"test"`` or ``"validation"``.
         root: the cache folder; by default ``NOISEPROOF_DATA``, else the platform's cache folder.
-        side: width and height that pictures with masks of a ``folder:PATH`` are brought to; other data stays as
+        side: width and height to which images with masks of a ``folder:PATH`` are resized; other data stays as
             it is.
 
     Raises:
         UnknownDataError: no set has that name.
-        NotInCacheError: the set has to be fetched first; the message says how.
+        NotInCacheError: the set has to be downloaded first; the message says how.
 
     Example:
         >>> from noiseproof import datasets
@@ -187,17 +187,17 @@ def get(
     root: Path | str | None = None,
     again: bool = False,
 ) -> Path:
-    """Fetch a data set, or read it in from files at hand, and return its folder in the cache.
+    """Download a data set, or import it from local files, and return its folder in the cache.
 
     Args:
         name: a registered name.
         source_folder: a folder or file that holds the set; by default it comes from its official address.
         root: the cache folder; by default ``NOISEPROOF_DATA``, else the platform's cache folder.
-        again: fetch it even if it is in the cache already; ``source_folder`` implies it.
+        again: get it even if it is in the cache already; ``source_folder`` implies it.
     """
     prefix, colon, _ = name.partition(":")
     if colon and prefix in _prefixes:
-        raise DataError(f"{name} is read where it lies and needs no `get`; use the name {name!r} directly")
+        raise DataError(f"{name} is read in place and needs no `get`; use the name {name!r} directly")
     source = find(name)
     origin = None if source_folder is None else Path(source_folder).expanduser()
     if origin is not None and not origin.exists():

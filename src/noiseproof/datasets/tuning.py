@@ -31,7 +31,7 @@ def read(name: Path, split: str) -> LabeledData:
 register_prefix(
     PrefixSource(
         prefix=PREFIX.removesuffix(":"),
-        description="NAME of a set: its training data, a tenth held out as test split, to choose settings on",
+        description="NAME of a data set: its training data with a tenth held out as test split, for tuning",
         read=read,
     )
 )

@@ -205,7 +205,7 @@ def remark_on_classes(data: TrainingData) -> str | None:
     if not few:
         return None
     named = ", ".join(few[:MOST_CLASSES_SHOWN]) + (", …" if len(few) > MOST_CLASSES_SHOWN else "")
-    return f"Hardly a picture to learn from: {named}. Add some, or take such a class out."
+    return f"Too few images to learn from: {named}. Add some, or leave out such classes."
 
 
 def load_split(dataset: str, split: str, side: int | None = None) -> LabeledData:

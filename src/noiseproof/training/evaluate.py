@@ -131,7 +131,7 @@ def _fitted(model: TrainedModel, data: LabeledData) -> Iterator[Tensor]:
     for start in range(0, len(data), BATCH):
         images = np.ascontiguousarray(data.images[start : start + BATCH])
         if images.shape[-1] not in (1, 3, channels):
-            raise ValueError(f"{data.name}: expected pictures of {channels} channels, got {images.shape[-1]}")
+            raise ValueError(f"{data.name}: expected images with {channels} channels, got {images.shape[-1]}")
         if images.shape[1:3] != (height, width):
             colour = np.broadcast_to(images, (*images.shape[:3], 3)) if images.shape[-1] == 1 else images
             images = np.stack([np.asarray(model.fit(Image.fromarray(each), random)) for each in colour])

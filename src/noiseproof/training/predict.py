@@ -192,7 +192,7 @@ def pictures_in(place: Path) -> tuple[Path, ...]:
     if place.is_file():
         return (place,)
     if not place.is_dir():
-        raise ValueError(f"{place}: expected a picture or a folder of them, found nothing")
+        raise ValueError(f"{place}: expected an image or a folder of images, found nothing")
     found = tuple(
         sorted(
             path
