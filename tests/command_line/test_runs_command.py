@@ -168,12 +168,22 @@ class TestOne:
             "label_marginals [0.1, 0.1, 0.1, … 10 values]",
             "versions torch=2.8 device cpu",
             "Result test_accuracy 89.0",
-            "epoch test on clean loss learning rate seconds",
+            "epoch test on given labels loss learning rate seconds",
             "2 90.00 95.00 0.25 0.01 100.0 best",
             "3 89.00 95.00 0.25 0.01 100.0",
         ):
             assert part in text
         assert "--resume" not in text
+
+    def test_labels_are_called_right_only_where_wrong_ones_are_known(self, folder):
+        with Store(folder) as store:
+            for run_id, flipped in (("digits-s1", 20.0), ("mine-s1", None)):
+                train(store, run_id, epochs=0)
+                metrics = {"test_accuracy": 90.0, "clean_accuracy": 95.0, "flipped_accuracy": flipped}
+                store.record_epoch(run_id, 0, metrics, seconds=1.0)
+        assert "epoch test on right labels on wrong labels seconds" in words(run("digits-s1").stdout)
+        assert "on given labels" in words(run("mine-s1").stdout)
+        assert "on right labels" not in words(run("mine-s1").stdout)
 
     def test_how_to_go_on(self, filled):
         assert (

@@ -86,7 +86,7 @@ def test_the_command_on_a_folder_without_a_test_part(digits, tmp_path):
     data = json.loads(plain.output)
     expected = evaluate(load_trained(folder / record.id), test.subset(np.arange(40)))
     assert data["accuracy"] == pytest.approx(expected.scores["accuracy"])
-    assert f"accuracy {data['accuracy']:.2f}" in done.output
+    assert f"accuracy {data['accuracy']:.2f}% on all 40 images" in done.output
     assert {name: facts["samples"] for name, facts in data["by_class"].items()} == {
         name: count for name, (count, _) in expected.by_class.items()
     }

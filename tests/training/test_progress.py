@@ -29,7 +29,7 @@ def tell(progress, epochs=3):
 def test_a_summary_names_what_was_measured():
     assert summary(METRICS) == "loss 1.2346, train 90.0%, test 88.3%"
     known = METRICS | {"flipped_accuracy": 3.0}
-    assert summary(known) == "loss 1.2346, clean 90.0%, flipped 3.0%, test 88.3%"
+    assert summary(known) == "loss 1.2346, right labels 90.0%, wrong labels 3.0%, test 88.3%"
     assert summary({"loss": float("nan")}) == "loss nan"
 
 

@@ -128,11 +128,11 @@ def evaluate(
     data_name = printable(found.dataset)
     which = f"{found.samples} {found.split}" if split or found.split != "train" else f"all {found.samples}"
     for score_name, value in found.scores.items():
-        typer.echo(f"{words[score_name]} {value:.2f} on {which} images of {data_name}")
+        typer.echo(f"{words[score_name]} {value:.2f}% on {which} images of {data_name}")
     classes = [(printable(name), *facts) for name, facts in found.by_class.items()]
     width = max((len(name) for name, _, _ in classes), default=0)
     for name, count, right in sorted(classes, key=lambda each: each[2]):
-        typer.echo(f"  {name:{width}}  {right:6.2f}  of {count}")
+        typer.echo(f"  {name:{width}}  {right:6.2f}%  of {count}")
 
 
 def _split_of(dataset: str, split: str | None, side: int | None) -> "LabeledData":

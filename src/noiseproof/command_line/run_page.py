@@ -28,14 +28,17 @@ COLUMNS = {
     "test_dice": "Dice",
     "test_dice_per_image": "per image",
     "train_accuracy": "train",
-    "clean_accuracy": "on clean",
-    "flipped_accuracy": "on flipped",
+    "clean_accuracy": "on right labels",
+    "flipped_accuracy": "on wrong labels",
     "loss": "loss",
     "gradient_norm": "gradient norm",
     "learning_rate": "learning rate",
     "seconds": "seconds",
 }
 """Metrics in the epoch table, as far as a run has them."""
+
+GIVEN = "on given labels"
+"""In place of right labels, where no label is known to be wrong: nobody knows then that the others are right."""
 
 FILES = {"weights": "weights.safetensors", "checkpoint": "checkpoint.pt"}
 
@@ -135,8 +138,10 @@ def _print_epochs(record: "RunRecord", console: "Console") -> None:
     if not epochs:
         return
     columns = [key for key in COLUMNS if any(key in metrics for metrics in epochs)]
+    known = any(metrics.get("flipped_accuracy") is not None for metrics in epochs)
+    headings = COLUMNS if known else COLUMNS | {"clean_accuracy": GIVEN}
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading in ("epoch", *(COLUMNS[key] for key in columns)):
+    for heading in ("epoch", *(headings[key] for key in columns)):
         table.add_column(heading, justify="right")
     table.add_column("")
     chosen = record.progress.best_accuracy_epoch

@@ -61,7 +61,7 @@ class Silence:
 
 
 class PlainLines(Silence):
-    """A line an epoch, for logs; where it takes minutes, also how long it will."""
+    """One line per epoch, for logs, with the time left if that is minutes."""
 
     def __init__(self) -> None:
         self._epochs: dict[str, int] = {}
@@ -106,7 +106,7 @@ class PlainLines(Silence):
 
 
 class Bars:
-    """A bar a run, with the time left and the accuracy so far."""
+    """One bar per run, with the time left and the accuracy so far."""
 
     def __init__(self, bars: Any) -> None:
         self._bars = bars
@@ -140,8 +140,8 @@ def summary(metrics: dict[str, Any]) -> str:
     # Where no label is known to be wrong, nobody knows that the others are right either.
     known = metrics.get("flipped_accuracy") is not None
     for key, name in (
-        ("clean_accuracy", "clean" if known else "train"),
-        ("flipped_accuracy", "flipped"),
+        ("clean_accuracy", "right labels" if known else "train"),
+        ("flipped_accuracy", "wrong labels"),
         ("test_accuracy", "test"),
         ("test_dice", "test Dice"),
     ):
