@@ -51,7 +51,7 @@ def test_a_loss_is_checked_and_what_is_wrong_makes_the_status_one():
     assert result.exit_code == 0
     assert "note  asymmetric noise" in result.stdout
     found = json.loads(run("losses", "ce", "--check", "--json").stdout)
-    assert {"subject": "pickling", "verdict": "fine", "text": "a copy is equal"} in found
+    assert {"subject": "pickling", "verdict": "fine", "text": "a copy gives the same loss"} in found
     object.__setattr__(record("ce"), "symmetric", True)
     try:
         wrong = run("losses", "ce", "--check")

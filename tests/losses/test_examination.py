@@ -122,7 +122,7 @@ def test_any_function_can_be_looked_at_and_torchs_own_is_fine():
     found = check_loss(nn.functional.cross_entropy)
     assert found.is_fine
     assert found["bounded"].text.startswith("no: ")
-    with pytest.raises(KeyError, match="'weight' was not looked at"):
+    with pytest.raises(KeyError, match="'weight' was not checked"):
         found["weight"]
 
 
@@ -141,14 +141,14 @@ def test_a_module_of_single_samples_can_be_looked_at():
 
 def test_a_loss_that_is_the_same_everywhere_is_told():
     found = check_loss(lambda logits, target: 0 * logits.sum())
-    assert found["falls as p_y rises"].text == "no: every p_y costs 0"
+    assert found["falls as p_y rises"].text == "no: it is 0 for every p_y"
 
 
 def test_a_record_is_held_to_what_it_says():
     listed = losses.record("ce")
     found = check_loss(replace(listed, symmetric=True, function=losses.mean_absolute_error))
-    assert "its record says that it is symmetric" in found["symmetric"].text
-    assert found["function"].text == "gives another loss than the Module"
+    assert "its record says it is symmetric" in found["symmetric"].text
+    assert found["function"].text == "gives a different loss from the Module"
 
 
 def test_a_function_inside_another_is_told_not_to_pickle():
@@ -170,7 +170,7 @@ def test_looking_leaves_the_random_numbers_alone():
         ("ce", {"q": 1}, TypeError, "unknown name 'q'"),
         (5, {}, TypeError, "expected a name, a record, a Module or a function, got 5"),
         (nn.CrossEntropyLoss, {}, TypeError, "expected a name"),
-        (nn.CrossEntropyLoss(), {"q": 1}, TypeError, "only for a loss that is named"),
+        (nn.CrossEntropyLoss(), {"q": 1}, TypeError, "only for a loss given by name"),
     ],
 )
 def test_what_cannot_be_looked_at_is_refused(loss, arguments, error, text):

@@ -52,7 +52,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Examination:
-    """What was found of one loss; printed, a line a finding.
+    """What was found about one loss; printed, one line per finding.
 
     Attributes:
         findings: in the order in which they are printed.
@@ -70,9 +70,7 @@ class Examination:
         for each in self.findings:
             if each.subject == subject:
                 return each
-        raise KeyError(
-            f"{subject!r} was not looked at; there is {', '.join(e.subject for e in self.findings)}"
-        )
+        raise KeyError(f"{subject!r} was not checked; there is {', '.join(e.subject for e in self.findings)}")
 
     def __str__(self) -> str:
         """Return a line a finding."""
@@ -80,19 +78,19 @@ class Examination:
 
 
 def check_loss(loss: str | LossRecord | Loss, **arguments: Any) -> Examination:
-    """Measure what a loss does. It takes about a second and changes nothing.
+    """Measure how a loss behaves. This takes about a second and changes nothing.
 
     Args:
-        loss: a name or record of the catalogue, which is also held to what it says of itself; a Module; or any
+        loss: a name or record of the catalogue, which is also checked against its record; a Module; or any
             function of logits (N, K) and class indices (N,). Options (weights, ignored labels, probabilities as
             targets, pickling) are tried on Modules that extend :class:`RobustLoss` only; the weights, ignored label
             and reduction that such a Module has itself are left aside.
-        **arguments: hyper-parameters of a loss that is named; its defaults otherwise.
+        **arguments: hyperparameters of a loss given by name; by default its own.
 
     Example:
         >>> found = check_loss("mae")
         >>> found["symmetric"].text
-        'yes: over all labels it sums to K − 1 (1, 2, 9 for K = 2, 3, 10)'
+        'yes: its sum over all labels is K − 1 (1, 2, 9 for K = 2, 3, 10)'
         >>> found["symmetric noise"].text
         'best p_y with 20, 40, 60% wrong labels: 1.00, 1.00, 1.00'
         >>> check_loss("ce")["symmetric noise"].text
@@ -101,10 +99,10 @@ def check_loss(loss: str | LossRecord | Loss, **arguments: Any) -> Examination:
     listed = record(loss) if isinstance(loss, str) else loss if isinstance(loss, LossRecord) else None
     if listed is not None and listed.whole_images:
         raise ValueError(
-            f"loss: {listed.name!r} looks at whole images; only losses of single labels are examined"
+            f"loss: {listed.name!r} looks at whole images; only losses of single labels can be checked"
         )
     if listed is None and arguments:
-        raise TypeError("arguments: only for a loss that is named; give those of a Module to its class")
+        raise TypeError("arguments: only for a loss given by name; pass those of a Module to its class")
     if listed is None and (not callable(loss) or isinstance(loss, type)):
         raise TypeError(f"loss: expected a name, a record, a Module or a function, got {shown(loss)}")
     examined: Loss = create(listed.name, **arguments) if listed is not None else loss  # type: ignore[assignment]
@@ -131,7 +129,9 @@ def _findings(loss: Loss, listed: LossRecord | None) -> Iterator[Finding]:
     yield _tried("bounded", lambda: _bounded(loss))
     if isinstance(loss, RobustLoss) and not loss.term.rowwise:
         yield Finding(
-            "batches", "note", "it looks at the whole batch: single samples do not say what noise does"
+            "batches",
+            "note",
+            "it looks at the whole batch, so single samples do not show the effect of noise",
         )
     else:
         yield _tried("falls as p_y rises", lambda: _monotone(loss))
@@ -152,7 +152,7 @@ def _tried(subject: str, look: Callable[[], Finding]) -> Finding:
     try:
         return look()
     except _NotFiniteError as error:
-        return Finding(subject, "wrong", f"cannot be told: {error}")
+        return Finding(subject, "wrong", f"cannot be determined: {error}")
     except Exception as error:  # whatever code of the user's raises
         return Finding(subject, "wrong", f"raises {type(error).__name__}: {error}")
 
@@ -218,7 +218,9 @@ def _gradient(loss: Loss, listed: LossRecord | None) -> Finding:
                 return Finding("gradient", "wrong", f"float64 logits give a loss of {value.dtype}")
             if not value.requires_grad:
                 return Finding(
-                    "gradient", "wrong", "the loss has no gradient: a part is detached, or not torch's"
+                    "gradient",
+                    "wrong",
+                    "the loss has no gradient: part of it is detached or not computed by torch",
                 )
             (gradient,) = torch.autograd.grad(value, asked)
             shifts = torch.eye(classes, dtype=torch.float64) * step
@@ -232,17 +234,19 @@ def _gradient(loss: Loss, listed: LossRecord | None) -> Finding:
                 return Finding(
                     "gradient",
                     "wrong",
-                    f"not finite where the value is {value:.4g}: a branch that torch.where passes over counts, too",
+                    f"not finite where the value is {value:.4g}; branches that torch.where does not take count too",
                 )
             _finite_values(numeric)
             worst = max(worst, float((gradient - numeric).abs().max()))
             size = max(size, float(numeric.abs().max()))
     if worst <= 1e-5 * max(size, 1.0):
-        return Finding("gradient", "fine", f"as differences of values have it, to {worst:.0e}")
-    text = f"not the derivative of the value: off by up to {worst:.2g}, where the largest is {size:.2g}"
+        return Finding("gradient", "fine", f"agrees with finite differences to {worst:.0e}")
+    text = f"not the derivative of the value: differs by up to {worst:.2g}, where the largest is {size:.2g}"
     if listed is not None and listed.defaults.get("detach_modulator"):
-        return Finding("gradient", "note", f"{text}; meant so, detach_modulator=False takes the derivative")
-    return Finding("gradient", "wrong", f"{text}; is a part detached, or a backward of your own mistaken?")
+        return Finding(
+            "gradient", "note", f"{text}; this is intended, detach_modulator=False gives the derivative"
+        )
+    return Finding("gradient", "wrong", f"{text}; is part of it detached, or is your own backward wrong?")
 
 
 def _finite(loss: Loss) -> Finding:
@@ -260,10 +264,12 @@ def _finite(loss: Loss) -> Finding:
                     return Finding(
                         "extreme logits",
                         "wrong",
-                        f"{what} is not finite where the logit {where} is {sign * size:g} ({dtype})",
+                        f"{what} is not finite if the logit {where} is {sign * size:g} ({dtype})",
                     )
     return Finding(
-        "extreme logits", "fine", "value and gradient are finite at logits of ±10,000, of ±60,000 in half"
+        "extreme logits",
+        "fine",
+        "value and gradient are finite for logits of ±10,000, in half precision ±60,000",
     )
 
 
@@ -278,7 +284,9 @@ def _half_precision(loss: Loss) -> Finding:
         if not torch.allclose(exact, half, rtol=1e-5, atol=1e-6):
             off = float((exact - half).abs().max())
             return Finding(
-                "half precision", "wrong", f"{dtype} gives another loss than float32, by {off:.2g}"
+                "half precision",
+                "wrong",
+                f"the loss of {dtype} logits differs from that in float32 by {off:.2g}",
             )
     return Finding("half precision", "fine", "bfloat16 and float16 logits are evaluated in float32")
 
@@ -301,13 +309,13 @@ def _monotone(loss: Loss) -> Finding:
     with torch.no_grad():
         values = _finite_values(_each(loss, _standing_out(10, _probabilities(0.001)), 0))
     if values.max() == values.min():
-        return Finding("falls as p_y rises", "note", f"no: every p_y costs {values[0] + 0.0:.4g}")
+        return Finding("falls as p_y rises", "note", f"no: it is {values[0] + 0.0:.4g} for every p_y")
     rises = (values.diff() > 1e-9 * values.abs().max()).sum()
     if rises:
         return Finding(
             "falls as p_y rises", "note", f"no: it rises in {int(rises)} of {len(values) - 1} steps of p_y"
         )
-    return Finding("falls as p_y rises", "fine", "yes, where other classes share the rest alike")
+    return Finding("falls as p_y rises", "fine", "yes, if the other classes share the rest equally")
 
 
 def _symmetric(loss: Loss, listed: LossRecord | None) -> Finding:
@@ -320,12 +328,12 @@ def _symmetric(loss: Loss, listed: LossRecord | None) -> Finding:
     numbers = f"{', '.join(f'{each:.4g}' for each in sums)} for K = {', '.join(map(str, CLASSES))}"
     if found:
         near = all(math.isclose(each, k - 1, rel_tol=1e-6) for each, k in zip(sums, CLASSES, strict=True))
-        text = f"yes: over all labels it sums to {f'K − 1 ({numbers})' if near else numbers}"
+        text = f"yes: its sum over all labels is {f'K − 1 ({numbers})' if near else numbers}"
     else:
         text = f"no: its sum over all labels varies by {min(spread, 1):.2%} with the prediction"
     if listed is not None and listed.symmetric != found:
         said = "symmetric" if listed.symmetric else "not symmetric"
-        return Finding("symmetric", "wrong", f"{text}; its record says that it is {said}")
+        return Finding("symmetric", "wrong", f"{text}; its record says it is {said}")
     return Finding("symmetric", "fine" if found else "note", text)
 
 
@@ -336,10 +344,12 @@ def _bounded(loss: Loss) -> Finding:
         less, more = _finite_values(_each(loss, gaps, 0)).tolist()
     if more > less + 0.01 * max(abs(less), 1e-12):
         return Finding(
-            "bounded", "note", f"no: a label that is not believed costs {less:.4g}, then {more:.4g}, …"
+            "bounded", "note", f"no: the loss of an ever less likely label is {less:.4g}, then {more:.4g}, …"
         )
     return Finding(
-        "bounded", "fine", f"yes: a label that is not believed at all costs {more:.4g}, others being alike"
+        "bounded",
+        "fine",
+        f"yes: it is {more:.4g} for a label with probability 0, if the other classes are equally likely",
     )
 
 
@@ -394,15 +404,19 @@ def _copies(loss: nn.Module) -> Finding:
         same = torch.equal(pickle.loads(pickle.dumps(loss))(logits, labels), value)
     except Exception as error:  # pickle raises nearly every kind
         return Finding(
-            "pickling", "note", f"not possible: {error}. Take functions and classes of a module's top level"
+            "pickling",
+            "note",
+            f"not possible: {error}. Use functions and classes from the top level of a module",
         )
     return Finding(
-        "pickling", "fine" if same else "wrong", "a copy is equal" if same else "a copy gives another loss"
+        "pickling",
+        "fine" if same else "wrong",
+        "a copy gives the same loss" if same else "a copy gives a different loss",
     )
 
 
 def _function(loss: Loss, listed: LossRecord) -> Finding:
     logits, labels = torch.randn(3, 5), torch.tensor([0, 1, 2])
     same = close(torch.as_tensor(listed.function(logits, labels), dtype=torch.float32), loss(logits, labels))
-    text = "gives what the Module gives" if same else "gives another loss than the Module"
+    text = "gives the same loss as the Module" if same else "gives a different loss from the Module"
     return Finding("function", "fine" if same else "wrong", text)

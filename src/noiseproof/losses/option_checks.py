@@ -40,12 +40,12 @@ def try_options(loss: RobustLoss) -> Iterator[tuple[str, bool, str]]:
         ),
         (
             "ignore_index",
-            "samples without a label cost nothing and teach nothing",
+            "samples without a label add nothing to loss or gradient",
             lambda: _ignores(with_options(loss, reduction="sum", ignore_index=4), logits, labels),
         ),
         (
             "weight",
-            "samples count by the weight of their class",
+            "samples are weighted by their class",
             lambda: close(
                 with_options(loss, reduction="sum", weight=weight)(
                     logits[:1].expand(2, -1), labels[2:3].expand(2)
@@ -55,12 +55,12 @@ def try_options(loss: RobustLoss) -> Iterator[tuple[str, bool, str]]:
         ),
         (
             "probabilities",
-            "as targets, they give the expectation over the label",
+            "as targets, they give the expected loss over the label",
             lambda: _takes_probabilities(with_options(loss, reduction="sum"), logits[:1]),
         ),
         (
             "images",
-            "logits (N, K, H, W) count a label a pixel",
+            "logits (N, K, H, W) take one label per pixel",
             lambda: close(
                 with_options(loss, reduction="mean")(logits.T.reshape(1, 5, 2, 2), labels.reshape(1, 2, 2)),
                 with_options(loss, reduction="mean")(logits, labels),

@@ -38,7 +38,7 @@ _SCE = "Wang et al., Symmetric Cross Entropy for Robust Learning with Noisy Labe
 _T_LOSS = "Gonzalez-Jimenez et al., Robust T-Loss for Medical Image Segmentation, MICCAI 2023"
 _TCE = "Feng et al., Can Cross Entropy Loss Be Robust to Label Noise?, IJCAI 2020"
 
-_L1 = "the training loop adds L1 in place of weight decay; its δ stands in the recipe"
+_L1 = "L1 on the weights instead of weight decay, added by the training loop; recipes give its strength δ"
 
 for _record in (
     LossRecord(
@@ -335,7 +335,7 @@ for _record in (
         module=anl.ANLCrossEntropyWithEntropy,
         function=anl.anl_cross_entropy_with_entropy,
         aliases=("anl-ce-er",),
-        needs=f"batches of some size, and classes that are truly about equally frequent; {_L1}",
+        needs=f"batches that are not too small, and true classes that are about equally frequent; {_L1}",
     ),
     LossRecord(
         name="jal-ce",
@@ -392,20 +392,20 @@ for _record in (
     LossRecord(
         name="t-loss",
         title="T-Loss",
-        formula="lnΓ(ν̃/2) − lnΓ((ν̃+D)/2) + (D/2)(ln π + ν) + ((ν̃+D)/2)·ln(1 + Σδ²/ν̃), ν̃ = e^ν + 1e-8, of the "
-        "D pixel errors δ = p − mask of an image",
+        formula="lnΓ(ν̃/2) − lnΓ((ν̃+D)/2) + (D/2)(ln π + ν) + ((ν̃+D)/2)·ln(1 + Σδ²/ν̃), with ν̃ = e^ν + 1e-8 "
+        "and the D pixel errors δ = p − mask of an image",
         range="(−∞, ∞)",
         symmetric=False,
         paper=_T_LOSS,
         module=t_loss.TLoss,
         function=t_loss.t_loss,
-        needs="ν in the optimiser: add_param_group for each of parameter_groups(); the engine does",
+        needs="ν in the optimiser: add_param_group for each of parameter_groups(); noiseproof train does so",
         whole_images=True,
     ),
     LossRecord(
         name="dice",
         title="soft Dice",
-        formula="1 − (2Σpq + s)/(Σp + Σq + s) over the pixels of an image, mean over the classes",
+        formula="1 − (2Σpq + s)/(Σp + Σq + s), with sums over the pixels of an image; mean over the classes",
         range="[0, 1)",
         symmetric=False,
         paper=_DICE,
