@@ -137,6 +137,24 @@ def test_a_review_that_does_not_fit_is_refused(tmp_path, row, message):
         apply_review(named_data(("a", "b")), tmp_path / "reviewed.csv")
 
 
+def test_a_review_of_other_files_is_refused_though_labels_fit(photos, tmp_path):
+    data = datasets.load(f"folder:{photos}")
+    path = data.paths[25]
+    header, row = "index,path,given,suggested,score,decision\n", f"25,{path},dark,bright,0.9,change"
+    (tmp_path / "reviewed.csv").write_text(header + row)
+    assert apply_review(data, tmp_path / "reviewed.csv").changed == 1
+    photos.rename(tmp_path / "elsewhere")
+    moved = datasets.load(f"folder:{tmp_path / 'elsewhere'}")
+    assert apply_review(moved, tmp_path / "reviewed.csv").changed == 1
+    (tmp_path / "reviewed.csv").write_text(header + row.replace("/", "\\"))
+    assert apply_review(moved, tmp_path / "reviewed.csv").changed == 1
+    moved.paths[21].unlink()  # every later one of its class moves up by one
+    with pytest.raises(
+        BadFileError, match=r"expected the image 06.png for sample 25 on line 2, found .*05.png"
+    ):
+        apply_review(datasets.load(f"folder:{tmp_path / 'elsewhere'}"), tmp_path / "reviewed.csv")
+
+
 def test_a_review_without_its_columns_or_file_is_refused(tmp_path):
     (tmp_path / "reviewed.csv").write_text("index,given\n")
     with pytest.raises(BadFileError, match="no suggested and no decision"):

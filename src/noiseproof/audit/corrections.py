@@ -10,6 +10,7 @@ semicolons or tabs, and make a word's first letter a capital: all of it is read.
 import codecs
 import csv
 import difflib
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,8 +53,8 @@ def apply_review(data: LabeledData, reviewed: Path) -> Corrected:
     """Read a reviewed file and return the labels that it asks for.
 
     Raises:
-        BadFileError: a row does not fit the data (its ``given`` is not the sample's label), a decision is not
-            known, or a sample stands in the file twice with different decisions.
+        BadFileError: a row does not fit the data (its ``given`` is not the sample's label, or its ``path`` names
+            another file), a decision is not known, or a sample stands in the file twice with different decisions.
     """
     labels = data.labels.copy()
     dropped: set[int] = set()
@@ -68,6 +69,8 @@ def apply_review(data: LabeledData, reviewed: Path) -> Corrected:
                 repr(original_text(row["given"])),
                 "was this file made from other data, or from labels that were changed since?",
             )
+        if data.paths is not None:
+            _check_file(reviewed, line, original_text(row.get("path", "")), index, data.paths[index])
         decision = _decision(row["decision"], data.class_names)
         if not decision:
             undecided += 1
@@ -105,6 +108,18 @@ def earlier_decisions(data: LabeledData, reviewed: Path) -> dict[int, str]:
         if same and row["decision"].strip():
             found[index] = row["decision"].strip()
     return found
+
+
+def _check_file(reviewed: Path, line: int, said: str, index: int, file: Path) -> None:
+    """Refuse a row about another file than the sample's. Folders are not compared, for they may have been moved."""
+    # A browser or a spreadsheet may change letters that cannot be shown.
+    if said and file.name.isprintable() and re.split(r"[/\\]", said)[-1] != re.split(r"[/\\]", str(file))[-1]:
+        raise BadFileError(
+            reviewed,
+            f"the image {file.name} for sample {index} on line {line}",
+            said,
+            "apply it to the data that was audited, with the same files in it",
+        )
 
 
 def _rows(path: Path) -> list[tuple[int, dict[str, str]]]:
