@@ -91,6 +91,13 @@ def test_a_guarded_name_comes_back_as_it_was(tmp_path):
     assert apply_review(data, tmp_path / "reviewed.csv").labels.tolist() == [0, 1, 1, 1]
 
 
+def test_a_single_class_cannot_be_audited(photos, tmp_path):
+    made = CliRunner().invoke(app, ["audit", f"folder:{photos.parent}", "--out", str(tmp_path / "audit")])
+    assert made.exit_code == 2
+    assert f"did you mean folder:{photos}?" in made.output
+    assert not (tmp_path / "audit").exists()
+
+
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
 @pytest.mark.parametrize("separator", [",", ";", "\t"])
 def test_a_review_is_read_as_any_spreadsheet_saves_it(tmp_path, separator, encoding):

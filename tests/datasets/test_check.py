@@ -9,6 +9,7 @@ from PIL import Image
 
 from noiseproof import datasets
 from noiseproof.datasets import (
+    DataError,
     LabeledData,
     NotInCacheError,
     PrefixSource,
@@ -17,7 +18,7 @@ from noiseproof.datasets import (
     cache,
     registry,
 )
-from noiseproof.datasets.check import Report, check
+from noiseproof.datasets.check import Report, check, check_several_classes
 from noiseproof.datasets.registry import SplitFacts
 
 Filler = Callable[..., None]
@@ -241,3 +242,35 @@ def test_a_list_that_cannot_be_read_is_told_of_once(tmp_path: Path) -> None:
     (tmp_path / "list.csv").write_text("path,label\nnowhere.png,a\n")
     findings = check(f"csv:{tmp_path / 'list.csv'}").findings
     assert [finding.subject for finding in findings] == ["train split", "splits"]
+
+
+def test_a_folder_one_level_too_high(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("all/photos/cat/1.png", "all/photos/dog/2.png"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        Image.new("RGB", (8, 8)).save(name)
+    level, text = said(check("folder:all"), "train classes")
+    assert (level, text[:54]) == ("fault", "expected two classes or more, got one, 'photos': there")
+    assert text.endswith("did you mean folder:all/photos?")
+    with pytest.raises(DataError, match="^folder:all: expected two classes or more"):
+        check_several_classes("folder:all", datasets.load("folder:all"))
+    assert said(check("folder:all/photos/"), "train class balance") == ("fine", "1 per class (2 classes)")
+
+    (tmp_path / "all/checked").mkdir()
+    Image.new("RGB", (8, 8)).save("all/checked/3.png")
+    level, text = said(check("folder:all"), "train class folders")
+    assert (level, text[:62]) == ("note", "all images of class photos are in its sub-folders: cat, dog; i")
+    assert text.endswith("use folder:all/photos")
+    Image.new("RGB", (8, 8)).save("all/photos/4.png")
+    assert "train class folders" not in {each.subject for each in check("folder:all").findings}
+
+
+def test_where_splits_go_is_told_from_the_folder_that_was_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("cat", "dog"):
+        (tmp_path / name).mkdir()
+        Image.new("RGB", (8, 8)).save(f"{name}/1.png")
+    _, text = said(check("folder:."), "test split")
+    assert text.endswith("put it into train/ and the test data into test/")

@@ -14,6 +14,7 @@ from noiseproof.audit.cross_validation import network_probabilities, picture_pro
 from noiseproof.audit.dynamics import Dynamics, record_dynamics, score_dynamics
 from noiseproof.audit.scores import DEFAULT_SCORE, LabelAudit, score_labels
 from noiseproof.datasets import LabeledData
+from noiseproof.datasets.check import check_several_classes
 from noiseproof.datasets.identity import OWN
 from noiseproof.losses.checks import unknown
 from noiseproof.training.config import Config
@@ -91,6 +92,7 @@ def audit_pictures(
         raise ValueError(unknown("method", method, tuple(METHODS)))
     if data.masks is not None:
         raise ValueError(f"data: {data.name} has masks; an audit looks at labels of whole images")
+    check_several_classes(source or data.name, data)
     if method == "patches":
         probabilities = picture_probabilities(
             data, folds=folds, filters=filters, seed=seed, workers=workers, tell=tell or _silence

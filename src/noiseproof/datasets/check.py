@@ -102,6 +102,7 @@ def check(
     for split, data in splits.items():
         found = _broken(data) if every_file or len(data) <= MOST_FILES_READ else None
         findings += _look_at(data, facts.get(split), found)
+        findings += _look_at_classes(name, data) if split == "train" and data.masks is None else ()
         broken += found or []
     findings += _doubles(splits)
     findings += [Finding("fine", f"{split} fingerprint", data.fingerprint) for split, data in splits.items()]
@@ -197,6 +198,59 @@ def _look_at_balance(data: LabeledData) -> Iterable[Finding]:
         absent = [data.class_names[index] for index in np.flatnonzero(counts == 0)]
         named = ", ".join(absent[:5]) + (", ..." if len(absent) > 5 else "")
         yield Finding("note", f"{data.split} classes", f"{len(absent)} have no sample: {named}")
+
+
+def _look_at_classes(name: str, data: LabeledData) -> Iterable[Finding]:
+    if data.num_classes == 1:
+        yield Finding("fault", f"{data.split} classes", _one_class(name, data))
+        return
+    for folder, below in _only_below(name, data):
+        yield Finding(
+            "note",
+            f"{data.split} class folders",
+            f"all images of class {folder.name} are in its sub-folders: {shortened(below, 5)}; if these are the "
+            f"classes, use folder:{folder}",
+        )
+
+
+def check_several_classes(name: str, data: LabeledData) -> None:
+    """Refuse data of a single class, which no model can be trained on and no audit can judge.
+
+    Args:
+        name: what the data was loaded by.
+        data: one split of it.
+
+    Raises:
+        DataError: there is one class only.
+    """
+    if data.num_classes == 1:
+        raise DataError(f"{name}: {_one_class(name, data)}")
+
+
+def _one_class(name: str, data: LabeledData) -> str:
+    advice = [f"did you mean folder:{folder}?" for folder, _ in _only_below(name, data)]
+    return (
+        f"expected two classes or more, got one, {data.class_names[0]!r}: there is nothing to tell apart; "
+        + (advice or ["in a folder, each class has a sub-folder of its own"])[0]
+    )
+
+
+def _only_below(name: str, data: LabeledData) -> Iterable[tuple[Path, list[str]]]:
+    """Class folders all of whose images lie in several folders below them: perhaps those are the classes."""
+    prefix, _, text = name.partition(":")
+    if prefix != "folder" or data.paths is None:
+        return
+    root = Path(text).expanduser()
+    root = root / "train" if (root / "train").is_dir() else root
+    below: dict[str, dict[str, None]] = {each: {} for each in data.class_names}
+    for path in data.paths:
+        if not path.is_relative_to(root):  # the name is short for a path that is not known here
+            return
+        class_name, *parts = path.relative_to(root).parts
+        below[class_name][parts[0] if len(parts) > 1 else ""] = None
+    for class_name, folders in below.items():
+        if "" not in folders and len(folders) > 1:
+            yield root / class_name, list(folders)
 
 
 def _look_at_masks(data: LabeledData) -> Iterable[Finding]:

@@ -93,7 +93,7 @@ def _split_folder(path: Path, split: str) -> Path:
     if split != "train":
         raise NoSuchSplitError(
             f"folder:{path}: has no split folders, so all of it is training data; "
-            f"put it into {path.name}/train/ and the {split} data into {path.name}/{SPLIT_FOLDERS[split][0]}/"
+            f"put it into {path / 'train'}/ and the {split} data into {path / SPLIT_FOLDERS[split][0]}/"
         )
     return path
 

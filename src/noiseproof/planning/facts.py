@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseproof.datasets import LabeledData
+from noiseproof.datasets.check import check_several_classes
 
 KINDS = ("sym", "asym", "dep", "real", "confused")
 """Kinds of noise: the paper's four, and what an estimate can tell apart from ``sym``: classes that are confused."""
@@ -126,6 +127,7 @@ def facts_of(data: LabeledData, name: str | None = None) -> Facts:
     name = name or data.name
     if len(data) == 0:
         raise ValueError(f"{name}: expected training samples, got none")
+    check_several_classes(name, data)
     counts = np.bincount(_classes_in(data), minlength=data.num_classes)
     side, grey = _size(data)
     form = "masks" if data.masks is not None else "files" if data.images is None else "pictures"

@@ -15,6 +15,7 @@ from noiseproof.datasets import LabeledData
 from noiseproof.datasets.augment import Recipe, recipe_for
 from noiseproof.datasets.augment.mirror import RandomMirror
 from noiseproof.datasets.augment.normalize import IMAGENET_MEAN, IMAGENET_STD
+from noiseproof.datasets.check import check_several_classes
 from noiseproof.datasets.decode import Fit, RandomWindow, Squash
 from noiseproof.datasets.folders import VOID
 from noiseproof.datasets.identity import OWN
@@ -119,11 +120,7 @@ def load_data(config: Config, device: torch.device) -> TrainingData:
     """Load what a config names, from the cache or from the user's folder, onto the device if it fits."""
     train = whole = load_split(config.dataset, "train", config.image_size)
     check_task(config, train)
-    if train.num_classes < 2:
-        raise datasets.DataError(
-            f"{config.dataset}: expected two classes or more, got one, {train.class_names[0]!r}: there is nothing "
-            "to tell apart; in a folder, each class has a sub-folder of its own"
-        )
+    check_several_classes(config.dataset, train)
     held_out, rows = False, np.arange(len(train), dtype=np.int64)
     try:
         test = load_split(config.dataset, "test", config.image_size)
