@@ -145,3 +145,20 @@ def test_masks_without_names_of_classes_are_matched_by_number():
     for names, known in ((("0", "1", "2"), pair), (pair, ("0", "1", "2")), (("sea", "fog"), ("sky", "sea"))):
         with pytest.raises(ValueError, match=r"classes are not the run's.* Name them in classes\.txt"):
             _places_of_masks(names, known, "folder:checked")
+
+
+def test_a_score_on_the_images_that_were_trained_on_is_told_as_such(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("photos", "checked"):
+        for label, kind in enumerate(("dark", "bright")):
+            (tmp_path / name / kind).mkdir(parents=True)
+            for number in range(10):
+                Image.new("RGB", (8, 8), (20 + 180 * label + number,) * 3).save(f"{name}/{kind}/{number}.png")
+    settings = {"loss": "ce", "model": "mlp", "epochs": 1, "learning_rate": 0.01, "image_size": 8}
+    record = train(resolve("folder:photos", device="cpu", **settings), folder=tmp_path / "runs", quiet=True)
+    told = "Note: 20 of these 20 images belong to folder:photos, which the run was trained on"
+    assert told in run("evaluate", record.id, f"folder:{tmp_path / 'photos'}").stderr
+    assert "Note" not in run("evaluate", record.id, "folder:checked").stderr
+    (tmp_path / "photos").rename(tmp_path / "elsewhere")
+    made = run("evaluate", record.id, "folder:elsewhere")
+    assert (made.exit_code, made.stderr) == (0, "")

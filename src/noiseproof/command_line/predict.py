@@ -119,6 +119,8 @@ def evaluate(
         model = prediction.load_trained(_folder_of(run, folder), choose_device(device))
         data = _split_of(dataset, split, model.shape[1] if model.task == "segmentation" else None)
         found = score(model, data, workers=workers)
+        if remark := _trained_on(run, folder, data):
+            typer.echo(remark, err=True)
     except (ValueError, DataError, OSError, LookupError, ImportError, RuntimeError) as error:
         fail(error)
     if json_:
@@ -146,6 +148,32 @@ def _split_of(dataset: str, split: str | None, side: int | None) -> "LabeledData
         return load_split(dataset, "test", side)
     except NoSuchSplitError:  # all of it is what to score on; a test part that cannot be read is an error
         return load_split(dataset, "train", side)
+
+
+def _trained_on(run: str, folder: Path | None, data: "LabeledData") -> str | None:
+    """A remark where image files are the run's own training data, as far as that is still there."""
+    import os
+
+    from noiseproof.datasets import DataError
+    from noiseproof.datasets.identity import OWN
+    from noiseproof.training.data import load_split
+    from noiseproof.training.store import Store, default_folder
+
+    with Store(folder or default_folder()) as store:
+        dataset = str(store.get(run, epochs=False).config["dataset"])
+    if data.paths is None or not dataset.startswith(OWN):
+        return None
+    try:
+        trained = {os.path.realpath(path) for path in load_split(dataset, "train", None).paths or ()}
+    except (DataError, OSError, ValueError):
+        return None
+    count = sum(os.path.realpath(path) in trained for path in data.paths)
+    if not count:
+        return None
+    return (
+        f"Note: {count} of these {len(data)} images belong to {printable(dataset)}, which the run was trained on, "
+        "so the score says little about new images."
+    )
 
 
 def export(
