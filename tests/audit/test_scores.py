@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scores: hand values, cleanlab's where it is installed, and what they are for: wrong labels come first."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score, roc_auc_score
@@ -64,6 +66,15 @@ def test_what_is_suspect_is_what_is_suggested_otherwise(digits):
     assert found.disagreement == (found.predicted != given).mean()
     assert (found.predicted == true).mean() > (probabilities.argmax(1) == true).mean()
     assert found.noise_rate == pytest.approx((given != true).mean(), abs=0.03)
+
+
+def test_of_equal_scores_the_label_that_is_believed_least_comes_first(digits):
+    given, _, probabilities = digits
+    found = score_labels(given, probabilities)
+    sure = replace(found, scores=(found.scores > 0.5).astype(np.float32))
+    first = sure.worst_first[: int(sure.scores.sum())]
+    assert (sure.scores[first] == 1).all()
+    assert (np.diff(sure.probability_of_given[first]) >= 0).all()
 
 
 def test_every_score_is_between_0_and_1(digits):

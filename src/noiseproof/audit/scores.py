@@ -133,8 +133,12 @@ class LabelAudit:
 
     @property
     def worst_first(self) -> NDArray[np.int64]:
-        """Indices of all samples, the most suspect one first; ties in the order of the data."""
-        order: NDArray[np.int64] = np.argsort(-self.scores, kind="stable")
+        """Indices of all samples, the most suspect one first.
+
+        Where images are easy, the scores of most wrong labels round to 1. Ties are ordered by the predicted
+        probability of the given label, the smallest first, then as in the data.
+        """
+        order: NDArray[np.int64] = np.lexsort((self.probability_of_given, -self.scores))
         return order
 
     @property
