@@ -61,6 +61,8 @@ def test_kinds_with_one_generator_refuse_a_name_for_it():
     [
         ("asim-0.4", "Did you mean 'asym-0.4'"),
         ("reel", "Did you mean 'real'"),
+        ("sym0.4", "Did you mean 'sym-0.4'"),
+        ("asim.4-bernoulli", "Did you mean 'asym-.4-bernoulli'"),
         ("mask-0.7-0.7", "Did you mean 'masks-0.7-0.7'"),
         ("xyzzy", "got 'xyzzy'"),
         ("", "got ''"),

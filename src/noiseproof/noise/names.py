@@ -131,7 +131,9 @@ def parse_name(name: str) -> NoiseName:
         return NoiseName("file", path=path)
     kind, *numbers = name.strip().split("-")
     if kind not in NUMBERS_OF_KIND:
-        nearest = difflib.get_close_matches(kind, NUMBERS_OF_KIND, n=1, cutoff=0.5)
+        letters = kind.rstrip("0123456789.")
+        numbers = [text for text in (kind[len(letters) :], *numbers) if text]  # sym0.4 for sym-0.4
+        nearest = difflib.get_close_matches(letters, NUMBERS_OF_KIND, n=1, cutoff=0.5)
         meant = "-".join([nearest[0], *numbers]) if nearest else None
         if name.strip().lower().endswith(FILE_ENDINGS):
             meant = FILE + name.strip()
