@@ -118,7 +118,9 @@ def test_check_lists_the_pictures_that_can_be_read(root: Path, tmp_path: Path) -
     for name in ("train/a/2", "test/b/1"):
         (tmp_path / f"{name}.png").write_bytes(b"")
     listed = tmp_path / "lists" / "sound.csv"
+    assert f"check folder:{tmp_path} --readable" in run("check", f"folder:{tmp_path}", status=1)
     output = run("check", f"folder:{tmp_path}", "--readable", str(listed), status=1)
+    assert "To list" not in output
     assert "3 images; 2 left out" in output
     train, test = datasets.load(f"csv:{listed}"), datasets.load(f"csv:{listed}", "test")
     assert [path.resolve() for path in train.paths or ()] == [

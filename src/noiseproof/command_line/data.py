@@ -204,6 +204,7 @@ def check(
     from rich.table import Table
 
     from noiseproof.datasets.check import check as check_set
+    from noiseproof.plugins import command_name
 
     with plain_errors():
         report = check_set(name, root=root, side=image_size, every_file=readable is not None)
@@ -218,6 +219,9 @@ def check(
             _list_readable(name, report, readable, root, image_size)
     if not report.is_sound:
         typer.secho(f"error: {name} has faults", err=True, fg=typer.colors.RED)
+        if report.unreadable and readable is None:
+            again = shlex.join(["data", "check", name, "--readable", "readable.csv"])
+            typer.echo(f"To list the images that can be read: {command_name()} {again}", err=True)
         raise typer.Exit(1)
 
 
