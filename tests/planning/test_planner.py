@@ -174,6 +174,8 @@ def test_plan_then_train(data, photos, tmp_path, monkeypatch):
     )
     assert done.exit_code == 0, done.output
     assert "Train with: noiseproof train " in done.output
+    assert "noise: " in done.output
+    assert "loss = " in done.output, "what was chosen can be seen without opening the file"
     trained = run("train", name, "--recipe", "plan.toml", "--epochs", "1", "-q", "--workers", "0")
     assert trained.exit_code == 0, trained.output
     with Store(tmp_path / "runs") as store:

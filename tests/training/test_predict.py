@@ -140,8 +140,9 @@ def test_hostile_names_stay_names(trained, tmp_path):
     rows = list(predict.predict(load_trained(trained[1]), pictures_in(place)))
     assert len(rows) == len(names)
     bare = ((path.relative_to(place), probabilities) for path, probabilities in rows)
-    assert write_predictions(bare, ["=cmd|'/c calc'!A0", "@b", "c"], tmp_path / "out.csv") == len(names)
-    written = rows_of(tmp_path / "out.csv")
+    out = tmp_path / "not there yet" / "out.csv"
+    assert write_predictions(bare, ["=cmd|'/c calc'!A0", "@b", "c"], out) == len(names)
+    written = rows_of(out)
     found = {row["path"] for row in written}
     assert found == {f"'{name}" if name[0] in "=@+-" else name for name in names}
     assert not any(row[column][0] in "=@+-\t\r" for row in written for column in ("path", "predicted"))

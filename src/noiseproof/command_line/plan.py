@@ -83,6 +83,12 @@ def plan(
     if out is None:
         typer.echo(text, nl=False)
     else:
+        estimated = made.facts.noise
+        typer.echo("noise: not estimated" if estimated is None else f"noise: {estimated}")
+        for field, chosen in made.values.items():
+            if field in ("loss", "model", "batch_size", "epochs"):
+                why = next((each.reason for each in made.choices if each.field == field), "given by you")
+                typer.echo(f"{field} = {chosen!r}: {why}")
         typer.echo(
             f"Wrote {out}. Train with: noiseproof train {_quoted(dataset)} --recipe {_quoted(str(out))}"
         )

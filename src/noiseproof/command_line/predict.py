@@ -84,7 +84,7 @@ def predict(
     if model.task == "segmentation":
         typer.echo(f"Wrote {count} masks to {folder_out}; overview: {sheet}")
     else:
-        typer.echo(f"Classified {count} images: {table}")
+        typer.echo(f"Classified {count} image{'s' * (count != 1)}: {table}")
     for each in unreadable:
         typer.echo(f"Not classified: {printable(str(each))}", err=True)
     if unreadable:

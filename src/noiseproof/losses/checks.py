@@ -80,8 +80,12 @@ def unknown(argument: str, value: object, known: Iterable[str]) -> str:
 
     >>> unknown("loss", "anlce", ["anl-ce", "ce"])
     "loss: unknown name 'anlce'; did you mean 'anl-ce'? Known: anl-ce, ce"
+    >>> unknown("loss", "anl", ["anl-ce", "nfl"])
+    "loss: unknown name 'anl'; did you mean 'anl-ce'? Known: anl-ce, nfl"
     """
-    names = sorted(known)
-    nearest = difflib.get_close_matches(str(value)[:100].lower(), names, n=1, cutoff=0.5)
+    names, asked = sorted(known), str(value)[:100].lower()
+    nearest = difflib.get_close_matches(asked, names, n=1, cutoff=0.7)
+    nearest = nearest or [name for name in names if len(asked) > 1 and name.startswith(asked)]
+    nearest = nearest or difflib.get_close_matches(asked, names, n=1, cutoff=0.5)
     suggestion = f"; did you mean {nearest[0]!r}?" if nearest else "."
     return f"{argument}: unknown name {shown(value)}{suggestion} Known: {', '.join(names)}"

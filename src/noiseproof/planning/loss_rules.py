@@ -104,6 +104,25 @@ LOSS_RULES = (
         sources=(Cells("cifar100", "clean", "CE", "ANL-CE"),),
     ),
     Rule(
+        "loss-few-images-no-noise",
+        "loss",
+        when=f"at most {FEW_GREY_IMAGES:,} images of your own and at most {NO_NOISE:.0%} of the labels wrong",
+        then="`ce`",
+        applies=lambda facts, chosen: (
+            _own_images(facts)
+            and facts.samples <= FEW_GREY_IMAGES
+            and facts.noise is not None
+            and facts.noise.rate <= NO_NOISE
+        ),
+        value=_simple("ce"),
+        reason=lambda facts, chosen: f"{facts.samples} images with hardly a wrong label: nothing to resist",
+        sources=(
+            LittleDataLosses("fashion14-clean 1000", "ce", "gce", (79.8, 77.8)),
+            LittleDataLosses("fashion14-clean 3000", "ce", "gce", (84.7, 83.2)),
+            LittleDataLosses("cifar10-small-clean 3000", "ce", "anl-ce*", (53.1, 52.1)),
+        ),
+    ),
+    Rule(
         "loss-few-grey-images",
         "loss",
         when=f"your own grey images of at most 28 pixels, at most {FEW_GREY_IMAGES:,} of them",

@@ -255,6 +255,7 @@ def _predict_all(model: TrainedModel, paths: tuple[Path, ...], workers: int) -> 
 def write_predictions(rows: Iterator[tuple[Path, Tensor]], class_names: Sequence[str], out: Path) -> int:
     """Write ``path, predicted, probability`` of each picture as CSV, whole or not at all; returns how many."""
     count = 0
+    out.parent.mkdir(parents=True, exist_ok=True)
     # A file name may hold bytes that are no text; they come out as they are.
     with replacing_file(out) as raw:
         file = io.TextIOWrapper(raw, encoding="utf-8", errors="surrogateescape", newline="")
