@@ -323,6 +323,8 @@ def test_ctrl_c_and_a_killed_parent_leave_no_worker_behind(data, tmp_path, how):
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        # Tests that a shell runs in the background are born deaf to Ctrl-C, and so would be their children.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     pids = [int(pid) for pid in process.stdout.readline().split()[1:]]
     assert len(pids) == 2
