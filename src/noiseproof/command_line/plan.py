@@ -85,10 +85,9 @@ def plan(
     else:
         estimated = made.facts.noise
         typer.echo("noise: not estimated" if estimated is None else f"noise: {estimated}")
-        for field, chosen in made.values.items():
-            if field in ("loss", "model", "batch_size", "epochs"):
-                why = next((each.reason for each in made.choices if each.field == field), "given by you")
-                typer.echo(f"{field} = {chosen!r}: {why}")
+        for choice in made.choices:
+            if choice.field in ("loss", "model", "batch_size", "epochs"):
+                typer.echo(f"{choice.field} = {choice.value!r}: {choice.reason}")
         typer.echo(
             f"Wrote {out}. Train with: noiseproof train {_quoted(dataset)} --recipe {_quoted(str(out))}"
         )

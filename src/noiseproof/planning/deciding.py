@@ -9,7 +9,8 @@ from typing import Any
 from noiseproof.losses import record
 from noiseproof.planning.choice import Choice
 from noiseproof.planning.facts import Facts
-from noiseproof.planning.loss_rules import LOSS_RULES, PARAMETER_RULES, REGULARISER_RULES
+from noiseproof.planning.loss_rules import LOSS_RULES
+from noiseproof.planning.number_rules import PARAMETER_RULES, REGULARISER_RULES
 from noiseproof.planning.row_rules import ROW_RULES
 from noiseproof.planning.rule import Rule
 from noiseproof.planning.table_rules import TABLE_RULES

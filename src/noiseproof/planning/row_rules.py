@@ -32,6 +32,11 @@ OWN_ROWS = (*SAMPLES, "digits")
 """Recipes that are a data set's own row; data with masks has a rule by itself."""
 
 
+def own_images(facts: Facts) -> bool:
+    """Whether these are images of the user's own, and not a set of the paper."""
+    return facts.recipe not in OWN_ROWS and facts.form in ("pictures", "files")
+
+
 def by_classes(classes: int) -> str:
     """The row of the two that the paper has every loss and noise for.
 

@@ -4,7 +4,7 @@
 from typing import Any
 
 from noiseproof.planning.facts import Facts
-from noiseproof.planning.row_rules import DIGITS_LEAD, OWN_ROWS, SAMPLES, SIDES
+from noiseproof.planning.row_rules import DIGITS_LEAD, OWN_ROWS, SAMPLES, SIDES, own_images
 from noiseproof.planning.rule import Chosen, Rule
 from noiseproof.planning.sources import TITLES, LittleData, PictureSize, RecipeField, Recorded, choice_for
 
@@ -78,10 +78,6 @@ SCHEDULES_OF_MASKS = (
     LittleData("isic 60", "anl-ce", "cosine", "row", (72.2, 70.5)),
     LittleData("isic 200", "anl-ce", "row", "cosine", (74.3, 68.9)),
 )
-
-
-def _own_data(facts: Facts) -> bool:
-    return facts.recipe not in OWN_ROWS and facts.form in ("pictures", "files")
 
 
 def _own_masks(facts: Facts) -> bool:
@@ -170,7 +166,7 @@ SPECIAL_RULES = (
         then=f"the row's, halved until they give {LEAST_STEPS}, but at least {SMALLEST_BATCH} (masks: "
         f"{SMALLEST_BATCH_OF_MASKS})",
         applies=lambda facts, chosen: (
-            (_own_masks(facts) or (_own_data(facts) and chosen["row"] in ("cifar10", "mnist-like")))
+            (_own_masks(facts) or (own_images(facts) and chosen["row"] in ("cifar10", "mnist-like")))
             and str(chosen["loss"]).startswith(FITS_SLOWLY)
             and _steps_with(_batch_of_the_row(chosen), facts, chosen) < LEAST_STEPS
         ),
@@ -197,7 +193,7 @@ SPECIAL_RULES = (
         "image_size",
         when="image files",
         then="the size of the row's images",
-        applies=lambda facts, chosen: facts.form == "files" and chosen["row"] in SIDES and _own_data(facts),
+        applies=lambda facts, chosen: facts.form == "files" and chosen["row"] in SIDES and own_images(facts),
         value=lambda facts, chosen: SIDES[str(chosen["row"])],
         reason=lambda facts, chosen: (
             f"the size that the network and values of {TITLES[str(chosen['row'])]} are made for; larger is slower"
@@ -211,7 +207,7 @@ SPECIAL_RULES = (
         when="more of your own images than the row has",
         then=f"as many steps as the row, at least {LEAST_EPOCHS} epochs",
         applies=lambda facts, chosen: (
-            _own_data(facts) and facts.samples > SAMPLES.get(str(chosen["row"]), facts.samples)
+            own_images(facts) and facts.samples > SAMPLES.get(str(chosen["row"]), facts.samples)
         ),
         value=_same_steps,
         reason=lambda facts, chosen: (
