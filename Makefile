@@ -8,7 +8,7 @@ WORKERS ?= 2
 .PHONY: help demo test test-integrations check format bench docs lock dist audit-dependencies clean
 
 help:
-	@echo "make demo    set up, then train four losses on digits with 60% wrong labels (under a minute)"
+	@echo "make demo    set up, then train four losses on digits with 60% wrong labels (under a minute once set up)"
 	@echo "make test    set up, then lint, type-check and run every test and doctest"
 	@echo "make test-integrations  the tests of Lightning, Hugging Face, Keras, skorch, MONAI and Optuna, which it installs"
 	@echo "make check   only the linter and the type checker"
