@@ -63,6 +63,12 @@ def _agreement(table: ResultTable) -> list[str]:
             f"MAE occasionally do; the remaining cells differ by {kept.difference:+.2f} ± "
             f"{kept.standard_error:.2f}."
         )
+    if (repeated := table.agreement_of_repeated_cells) is not None and repeated.cells < whole.cells:
+        text += (
+            f" Of the {repeated.cells} cells in which we have more than one seed, "
+            f"{repeated.cells - repeated.outside} are within the published spread; they differ by "
+            f"{repeated.difference:+.2f} ± {repeated.standard_error:.2f}."
+        )
     return [text]
 
 

@@ -85,7 +85,7 @@ def _listed(titles: Iterable[str]) -> str:
 
 
 def _rows(title: str, table: ResultTable, found: Gathered) -> list[str]:
-    """A grid's agreement, and the same without the cells in which a run lost a class."""
+    """A grid's agreement, without the cells in which a run lost a class, and in cells of more than one seed."""
     link = f"[{found.expected - found.missing} of {found.expected}](#{table.name})"
     cells = [markdown_text(title), link, seeds_in_words(table)]
     whole, kept = table.agreement, table.agreement_where_classes_are_kept
@@ -95,6 +95,8 @@ def _rows(title: str, table: ResultTable, found: Gathered) -> list[str]:
     if kept is not None and kept.cells < whole.cells:
         without = f"the same without {whole.cells - kept.cells} cells in which a run lost a class"
         rows.append(([without, "", ""], kept))
+    if (repeated := table.agreement_of_repeated_cells) is not None and repeated.cells < whole.cells:
+        rows.append(([f"only the {repeated.cells} cells with more than one seed", "", ""], repeated))
     return [
         f"| {' | '.join(first)} | {each.cells - each.outside} of {each.cells} | "
         f"{each.difference:+.2f} ± {each.standard_error:.2f} | {each.distance:.2f} |"

@@ -4,13 +4,17 @@
 import numpy as np
 import pytest
 from scipy import stats
+from tests.results.making import gathered_of
 
+from noiseproof.grids import load
 from noiseproof.results import (
     Summary,
     agreement_of,
     chance_of_being_outside,
     is_within_published_spread,
+    published,
     summarise,
+    table_of,
 )
 
 
@@ -82,3 +86,24 @@ def test_without_published_deviations_nothing_is_said_of_standard_errors():
 
 def test_a_few_cells_are_not_summed_up():
     assert agreement_of(simulated(1, 1.0, 9), 0) is None
+
+
+def test_cells_of_several_seeds_are_summed_up_apart_from_those_of_one():
+    """Every method has its first seed exactly as published; APL and ANL-CE a second one 2 points above."""
+
+    def accuracy(cell):
+        repeated = cell.method.label in ("APL", "ANL-CE")
+        if cell.seed > (2 if repeated else 1):
+            return None
+        return published(grid.published, cell.method.label, cell.noise).mean + 2.0 * (cell.seed - 1)
+
+    grid = load("cifar10-table")
+    table = table_of(gathered_of(grid, accuracy, epochs=2))
+    assert table.agreement.cells == 120
+    assert table.agreement.difference == pytest.approx(20 * 1.0 / 120)
+    assert table.agreement_of_repeated_cells.cells == 20
+    assert table.agreement_of_repeated_cells.difference == pytest.approx(1.0)
+    once = table_of(gathered_of(grid, lambda cell: 60.0 if cell.seed == 1 else None, epochs=2))
+    assert once.agreement_of_repeated_cells is None
+    always = table_of(gathered_of(grid, epochs=2))
+    assert always.agreement_of_repeated_cells is None

@@ -140,6 +140,15 @@ class ResultTable:
         return _agreement(kept) if len(kept) < len(self.cells) else None
 
     @property
+    def agreement_of_repeated_cells(self) -> Agreement | None:
+        """The same over the cells that have more than one seed of ours; None where those are all, or too few.
+
+        A seed alone is judged with the published deviation, which is often a small one by luck.
+        """
+        repeated = [cell for cell in self.cells.values() if cell.ours is not None and cell.ours.n > 1]
+        return _agreement(repeated) if len(repeated) < len(self.cells) else None
+
+    @property
     def agreement_in_words(self) -> tuple[str, ...]:
         """How the cells together lie to the paper's, and how those do in which no run of ours lost a class."""
         whole, kept = self.agreement, self.agreement_where_classes_are_kept
