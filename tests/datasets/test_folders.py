@@ -9,6 +9,7 @@ from noiseproof.datasets import csv_file, folders
 from noiseproof.datasets.errors import BadFileError, DataError
 from noiseproof.datasets.registry import load
 from noiseproof.spreadsheet import safe_cell
+from noiseproof.training.store import Store
 
 
 def picture(path, size=(10, 8), mode="RGB"):
@@ -33,6 +34,16 @@ def test_class_folders_without_splits(tmp_path):
     ]
     with pytest.raises(DataError, match="has no split folders, so all of it is training data"):
         load(f"folder:{tmp_path}", "test")
+
+
+def test_runs_beside_the_classes_are_no_class(tmp_path):
+    """As after `noiseproof train folder:.`, which writes them into the current folder."""
+    picture(tmp_path / "cat" / "1.png")
+    picture(tmp_path / "dog" / "2.png")
+    with Store(tmp_path / "runs") as store:
+        store.begin("a-run", {}, "0" * 64, {}, {})
+    assert (tmp_path / "runs" / folders.RUNS_FILE).is_file()
+    assert load(f"folder:{tmp_path}").class_names == ("cat", "dog")
 
 
 def test_class_folders_below_split_folders_share_the_classes_of_train(tmp_path):

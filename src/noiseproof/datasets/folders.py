@@ -52,6 +52,9 @@ MOST_UNNAMED_CLASSES = 64
 TRAINING_MASKS_LOOKED_AT = 32
 MOST_NAMED = 10
 
+RUNS_FILE = "runs.sqlite"
+"""In a folder of runs, which is no class: whoever trains in the folder of classes has one beside them."""
+
 _NOT_PICTURES = frozenset({"thumbs.db", "desktop.ini"})
 
 
@@ -136,7 +139,7 @@ def _pictures(folder: Path) -> list[Path]:
 
 
 def _class_folders(root: Path) -> list[str]:
-    names = [entry.name for entry in _visible(root) if entry.is_dir()]
+    names = [entry.name for entry in _visible(root) if entry.is_dir() and not (entry / RUNS_FILE).is_file()]
     for name in names:
         if not name.isprintable() and any("\ud800" <= letter <= "\udfff" for letter in name):
             raise BadFileError(

@@ -67,7 +67,7 @@ def _class_weights(logits: Tensor, weight: Tensor | None, by_class: Tensor, back
 
 
 class SoftDice(ImageLoss):
-    """Soft Dice: ``1 − (2Σpq + s)/(Σp + Σq + s)`` over an image's pixels, mean over the classes.
+    """Soft Dice: ``1 − (2Σpq + s)/(Σp + Σq + s)`` over an image's pixels, mean over all classes but the background.
 
     Shapes: logits (N, K, d1, …), or (N, 1, d1, …) for a sigmoid; target indices (N, d1, …) or probabilities of the
     logits' shape. ``reduction`` is over images. Ignored pixels count in no sum.
@@ -76,7 +76,7 @@ class SoftDice(ImageLoss):
     Args:
         smooth: s, over 0.
         squared: V-Net's form, with ``Σp² + Σq²`` below.
-        background: whether class 0 counts among the classes.
+        background: whether class 0 counts too.
         pooled: take the sums over the whole batch, as if it were one image.
 
     Milletari et al., V-Net: Fully Convolutional Neural Networks for Volumetric Medical Image Segmentation,

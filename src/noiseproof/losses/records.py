@@ -405,7 +405,7 @@ for _record in (
     LossRecord(
         name="dice",
         title="soft Dice",
-        formula="1 − (2Σpq + s)/(Σp + Σq + s), with sums over the pixels of an image; mean over the classes",
+        formula="1 − (2Σpq + s)/(Σp + Σq + s), over an image's pixels; mean over all classes but background",
         range="[0, 1)",
         symmetric=False,
         paper=_DICE,
