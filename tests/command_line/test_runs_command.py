@@ -10,6 +10,7 @@ import typer
 from typer.testing import CliRunner
 
 from noiseproof.command_line import run_page, runs
+from noiseproof.datasets.identity import OWN
 from noiseproof.training.run_lock import locked
 from noiseproof.training.store import Store
 
@@ -133,6 +134,15 @@ class TestList:
         assert [
             each["id"] for each in json.loads(run("--folder", tmp_path / "elsewhere", "--json").stdout)
         ] == ["another"]
+
+    def test_labels_of_ones_own_data_are_not_called_clean(self, folder):
+        with Store(folder) as store:
+            train(store, "photos-s1", dataset="folder:/data/photos", noise="clean")
+            train(store, "digits-s1", dataset="digits", noise="clean")
+        own, ours = reversed([line for line in run().stdout.splitlines() if "-s1 " in line])
+        assert runs.AS_GIVEN in own
+        assert "clean" in ours
+        assert runs.OWN_DATA == OWN
 
     def test_long_lists_are_cut_and_say_so(self, folder):
         with Store(folder) as store:

@@ -290,6 +290,10 @@ COLUMNS = (
     "started (UTC)",
     "time",
 )
+OWN_DATA = ("folder:", "csv:")
+"""How names of the user's own data begin, as in datasets.identity, which imports NumPy."""
+AS_GIVEN = "none added"
+"""For one's own data, whose labels nobody calls clean."""
 RIGHT_ALIGNED = ("seed", "epochs", "test", "best (epoch)", "time")
 TOLD_APART = "settings"
 LEFT_OUT = (("data", "noise", "loss", "seed"), ("time",), ("started (UTC)",), (TOLD_APART,))
@@ -327,7 +331,10 @@ def _cells(record: "RunRecord", folder: Path) -> dict[str, str]:
     from noiseproof.training.run_names import shown_noise
 
     progress = record.progress
-    config = {**record.config, "noise": shown_noise(record.config.get("noise", ""))}
+    noise = shown_noise(record.config.get("noise", ""))
+    if noise == "clean" and str(record.config.get("dataset", "")).startswith(OWN_DATA):
+        noise = AS_GIVEN
+    config = {**record.config, "noise": noise}
     cells = (
         record.id,
         *(printable(str(config.get(key, ""))) for key in ("dataset", "noise", "loss", "seed")),
