@@ -8,18 +8,8 @@ import pytest
 
 from noiseproof.losses import available, published_recipe
 from noiseproof.planning import Facts, Noise, decide, rules
-from noiseproof.planning.sources import (
-    Cells,
-    LittleData,
-    LittleDataLosses,
-    Measured,
-    Numbers,
-    PageRow,
-    PictureSize,
-    RecipeField,
-    Recorded,
-    StatedNumbers,
-)
+from noiseproof.planning.own_sources import LittleData, LittleDataLosses, Measured, PageRow, Recorded
+from noiseproof.planning.sources import Cells, Numbers, PictureSize, RecipeField, StatedNumbers
 from noiseproof.results import published
 from noiseproof.training import Config, resolve
 from noiseproof.training.config import read_recipe

@@ -4,9 +4,10 @@
 from typing import Any
 
 from noiseproof.planning.facts import Facts
+from noiseproof.planning.own_sources import LittleDataLosses, Measured
 from noiseproof.planning.row_rules import MANY_CLASSES, own_images
 from noiseproof.planning.rule import Chosen, Rule
-from noiseproof.planning.sources import Cells, LittleDataLosses, Measured
+from noiseproof.planning.sources import Cells
 
 CONFUSED = ("asym", "dep", "real", "confused")
 BALANCED = 0.3

@@ -4,13 +4,12 @@
 from noiseproof.losses import Recipe, published_recipe, record
 from noiseproof.losses.recipes import RECIPE_NAMES
 from noiseproof.planning.facts import Facts
+from noiseproof.planning.own_sources import LittleData, PageRow
 from noiseproof.planning.row_rules import by_classes
 from noiseproof.planning.rule import Chosen, Rule
 from noiseproof.planning.sources import (
     TITLES,
-    LittleData,
     Numbers,
-    PageRow,
     RecipeField,
     Source,
     StatedNumbers,

@@ -2,8 +2,9 @@
 """Rules for the row of the paper that is nearest to the data: numbers of a row go together."""
 
 from noiseproof.planning.facts import Facts
+from noiseproof.planning.own_sources import Recorded
 from noiseproof.planning.rule import Chosen, Rule
-from noiseproof.planning.sources import Cells, Numbers, PictureSize, RecipeField, Recorded, Source
+from noiseproof.planning.sources import Cells, Numbers, PictureSize, RecipeField, Source
 
 MANY_CLASSES = 50
 """Above this the paper's row for CIFAR-100 is nearer than the one for CIFAR-10."""

@@ -2,8 +2,9 @@
 """Rules for the estimator: tables, embeddings and pictures in arrays, trained with Adam in short."""
 
 from noiseproof.planning.facts import Facts
+from noiseproof.planning.own_sources import Measured, PageRow
 from noiseproof.planning.rule import Rule
-from noiseproof.planning.sources import Measured, PageRow, RecipeField
+from noiseproof.planning.sources import RecipeField
 
 BATCH = 256
 STEPS = 300

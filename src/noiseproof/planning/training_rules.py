@@ -4,9 +4,10 @@
 from typing import Any
 
 from noiseproof.planning.facts import Facts
+from noiseproof.planning.own_sources import LittleData, Recorded
 from noiseproof.planning.row_rules import DIGITS_LEAD, OWN_ROWS, SAMPLES, SIDES, own_images
 from noiseproof.planning.rule import Chosen, Rule
-from noiseproof.planning.sources import TITLES, LittleData, PictureSize, RecipeField, Recorded, choice_for
+from noiseproof.planning.sources import TITLES, PictureSize, RecipeField, choice_for
 
 LEAST_EPOCHS = 10
 
