@@ -78,6 +78,7 @@ SLICES = (
     Slice("beyond-1", "cifar10-beyond", seeds="1"),
     Slice("alternatives", "cifar10-alternatives", seeds="1", others=("cifar10-table",)),
     Slice("lost-classes", "cifar10-lost-classes", "MAE,GCE,PHCE,TCE,ANL-CE"),
+    Slice("isic-alternatives", "isic-alternatives", others=("isic-table",)),
     Slice(
         "cifar100-more",
         "cifar100-table",

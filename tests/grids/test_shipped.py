@@ -44,6 +44,7 @@ RUNS = {
     "fashion-table": 8 * 3 * 2,
     "isic-table": 7 * 7 * 3,
     "isic-tuning": 2 + 5 * 3,
+    "isic-alternatives": 2 * 5 * 2,
 }
 
 
@@ -199,6 +200,18 @@ def test_alternatives_stand_beside_the_tables_own_runs():
     assert {(cell.method.label, cell.noise) for cell in shared} == set(
         product(("CE", "FL", "ANL-CE", "ANL-FL"), ("sym-0.4", "sym-0.8", "asym-0.4", "dep-0.4"))
     )
+
+
+def test_slower_schedules_for_masks_stand_beside_the_tables_own_runs():
+    table = {cell.config.hash for cell in load("isic-table").cells()}
+    cells = load("isic-alternatives").cells()
+    for cell in cells:
+        slow = cell.config.hash not in table
+        assert slow == cell.method.label.endswith(" (×0.8 every 10 epochs)")
+        rates = [cell.config.learning_rate_at(epoch) for epoch in (0, 10, 99)]
+        assert rates == pytest.approx(
+            [1e-3, 0.8e-3, 0.8**9 * 1e-3] if slow else [0.8**n * 1e-3 for n in (0, 10, 99)]
+        )
 
 
 def test_reading_a_grid_needs_no_data(tmp_path, monkeypatch):

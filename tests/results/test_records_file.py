@@ -220,10 +220,11 @@ def test_segmentation_is_judged_by_dice(tmp_path):
     """Its score is the mean over the last ten epochs, which the run's result holds; its curve is Dice by epoch."""
     record = record_of(epochs=12)
     epochs = tuple({"test_dice": 70.0 + n} for n in range(12))
-    result = {"test_dice": 76.5, "best_test_dice": 81.0}
+    result = {"test_dice": 76.5, "test_dice_per_image": 71.25, "best_test_dice": 81.0}
     write_records(tmp_path / "t.jsonl", [replace(record, epochs=epochs, result=result)], labels={})
     (line,) = map(json.loads, (tmp_path / "t.jsonl").read_text().splitlines())
-    assert line["test_dice"] == 76.5
+    assert (line["test_dice"], line["test_dice_per_image"]) == (76.5, 71.25)
     assert "test_accuracy" not in line
     (read,) = read_records(tmp_path / "t.jsonl")
     assert (read.score, read.metric, read.curves.test[-1], read.best) == (76.5, "test_dice", 81.0, (81.0, 12))
+    assert read.per_image == 71.25

@@ -13,6 +13,7 @@ from PIL import Image
 
 from noiseproof import datasets, grids
 from noiseproof.grids.files import parsed
+from noiseproof.report import write_report
 from noiseproof.report.figures import draw_all, segmentation
 from noiseproof.results.gather import gather
 from noiseproof.training import resolve, train_pack
@@ -158,6 +159,20 @@ def test_tables_of_dice(trained):
     assert [result.score for result in results] == pytest.approx(
         [next(r for r in records if r.id == result.run).result["test_dice"] for result in results]
     )
+
+
+def test_a_page_tells_dice_per_image_beside_the_pooled_one(trained, tmp_path):
+    def page(gathered):
+        write_report(gathered, tmp_path / "page.html")
+        return (tmp_path / "page.html").read_text(encoding="utf-8")
+
+    grid, folder, _ = trained
+    found = gather(grid, folder=folder)
+    text = page(found)
+    assert ">per image</th>" in text
+    assert all(f">{result.per_image:.2f}</td>" in text for result in found.results)
+    older = replace(found, results=tuple(replace(result, per_image=None) for result in found.results))
+    assert ">per image</th>" not in page(older)
 
 
 # --- data to choose settings on ----------------------------------------------------------------------------

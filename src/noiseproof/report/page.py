@@ -102,6 +102,7 @@ def _render(
         machines=machines,
         rows=rows,
         has_variants=any(row.variant for row in rows),
+        has_per_image=any(row.per_image is not None for row in rows),
         failures=gathered.failures,
         missing=gathered.missing,
         price_per_hour=price_per_hour,

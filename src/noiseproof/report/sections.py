@@ -136,6 +136,7 @@ class RunRow:
     seed: int
     name: str
     test: float
+    per_image: float | None
     best: tuple[float, int] | None
     clean: float | None
     flipped: float | None
@@ -241,6 +242,7 @@ def run_rows(
                 seed=result.seed,
                 name=result.name,
                 test=result.score,
+                per_image=result.per_image,
                 best=result.best,
                 clean=_last(result.curves.clean),
                 flipped=_last(result.curves.flipped),

@@ -72,6 +72,7 @@ class Result:
         predicted_marginals: mean predicted probability of each class over the last epoch's training samples.
         pulls: how gradients were spread, where that was asked for.
         environment: versions, device, hardware, commit.
+        per_image: for masks the mean of the images' own Dice, beside ``score``, which is pooled over all.
     """
 
     dataset: str
@@ -92,6 +93,7 @@ class Result:
     predicted_marginals: tuple[float, ...] | None = None
     pulls: Pulls | None = None
     environment: Mapping[str, Any] = field(default_factory=dict)
+    per_image: float | None = None
 
     @property
     def best(self) -> tuple[float, int] | None:
@@ -139,6 +141,7 @@ def result_of_record(record: "RunRecord", method: str | None = None, variant: st
         config_hash=record.config_hash,
         method=str(config["loss"]) if method is None else method,
         metric=metric,
+        per_image=_number((record.result or {}).get(PER_IMAGE)),
         variant=variant,
         run=record.id,
         config=config,
@@ -158,6 +161,7 @@ def result_of_record(record: "RunRecord", method: str | None = None, variant: st
 
 CURVES = ("test", "clean", "flipped")
 METRICS = ("test_accuracy", "test_dice")
+PER_IMAGE = "test_dice_per_image"
 
 
 def result_of_line(line: Mapping[str, Any]) -> Result:
@@ -185,6 +189,7 @@ def result_of_line(line: Mapping[str, Any]) -> Result:
         config_hash=str(line["config_hash"]),
         method=str(line.get("method") or line["loss"]),
         metric=metric,
+        per_image=_number(line.get(PER_IMAGE)),
         variant=None if line.get("variant") is None else str(line["variant"]),
         run=None if line.get("run") is None else str(line["run"]),
         config=line.get("config") or {},
@@ -231,6 +236,7 @@ def line_of_result(result: Result) -> dict[str, Any]:
         "noise": result.noise,
         "seed": result.seed,
         result.metric: _rounded(result.score, 4),
+        PER_IMAGE: _rounded(result.per_image, 4),
         "method": result.method,
         "variant": result.variant,
         "config_hash": result.config_hash,
