@@ -64,6 +64,8 @@ def test_clean_labels_stay_as_they_are():
         ("cifar100", 100, CIFAR100_BLOCKS),
         ("fashion-mnist", 10, MNIST_LIKE),
         ("digits", 10, MNIST_LIKE),
+        ("tuning:cifar10", 10, CIFAR10),
+        ("tuning:cifar100", 100, CIFAR100_BLOCKS),
         ("folder:photos", 3, {0: 1, 1: 2, 2: 0}),
     ],
 )

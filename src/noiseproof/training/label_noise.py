@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from noiseproof import datasets, noise
 from noiseproof.datasets import LabeledData
+from noiseproof.datasets.tuning import PREFIX as TUNING
 from noiseproof.noise import NoiseName, NoisyLabels
 from noiseproof.noise.names import GENERATORS_OF_KIND
 from noiseproof.training.config import Config
@@ -76,7 +77,7 @@ def _flips(dataset: str, num_classes: int) -> Any:
         "cifar10n": "cifar10",
         "cifar100n": "cifar100-blocks",
     }
-    return known.get(dataset) or {k: (k + 1) % num_classes for k in range(num_classes)}
+    return known.get(dataset.removeprefix(TUNING)) or {k: (k + 1) % num_classes for k in range(num_classes)}
 
 
 def _human_noise(config: Config, train: LabeledData) -> NoisyLabels:
