@@ -92,6 +92,16 @@ def test_what_the_authors_chose_by_noise_follows_the_noise():
         assert resolve("cifar10", loss="logitclip-ce", noise=noise).loss_parameters == {"bound": bound}
 
 
+@pytest.mark.parametrize("loss", ["logitclip-ce", "eps-ce+mae"])
+@pytest.mark.parametrize("data", ["cifar10", "cifar100"])
+def test_labels_that_people_gave_are_trained_on_alike_under_either_name(data, loss):
+    human = resolve(data, loss=loss, noise="real").loss_parameters
+    for name in (f"{data}n", f"tuning:{data}n"):
+        assert resolve(name, loss=loss).loss_parameters == human
+    clean = resolve(data, loss=loss).loss_parameters
+    assert (clean == human) == ((data, loss) in {("cifar10", "eps-ce+mae"), ("cifar100", "logitclip-ce")})
+
+
 def test_every_loss_has_a_config_for_every_recipe():
     for data in (*PAPER, "digits"):
         for loss in available():

@@ -294,7 +294,7 @@ def resolve(dataset: str, *, recipe: str | None = None, **given: Any) -> Config:
         published = published_recipe(loss, published_for)
         values["loss_parameters"] = {
             **values.get("loss_parameters", {}),
-            **published.for_noise(_published_noise(noise)),
+            **published.for_noise(_published_noise(dataset, noise)),
         }
         values["l1"] = published.l1 or values.get("l1", 0.0)
         if published.weight_decay is not None:
@@ -391,8 +391,12 @@ def _in_a_run_id(noise: str) -> str:
     return f"file-{cut.strip('-._') or 'labels'}"
 
 
-def _published_noise(noise: str) -> str | None:
-    return noise if noise.partition("-")[0] in ("clean", "sym", "asym", "dep", "real") else None
+def _published_noise(dataset: str, noise: str) -> str | None:
+    """The noise by which hyper-parameters were published; CIFAR-N's labels as they are were given by people."""
+    kind = noise.partition("-")[0]
+    if kind == "clean" and dataset.removeprefix(TUNING) in ("cifar10n", "cifar100n"):
+        return "real"
+    return noise if kind in ("clean", "sym", "asym", "dep", "real") else None
 
 
 def _check_keys(values: Mapping[str, Any], what: str) -> None:
