@@ -57,6 +57,16 @@ def test_a_dry_run_needs_no_data_and_writes_nothing(bench, tmp_path, name):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_random_weights_where_the_papers_are_imagenets_are_remarked_on(bench, tmp_path):
+    remark = "on clothing1m the paper starts from ImageNet's. To do so, use --set weights=FILE."
+    assert remark in bench("clothing1m-table", "--dry-run", "--device", "cpu").output
+    weights = tmp_path / "resnet50.pth"
+    weights.write_bytes(b"weights")
+    with_them = bench("clothing1m-table", "--dry-run", "--device", "cpu", "--set", f"weights={weights}")
+    assert with_them.exit_code == 0
+    assert "ImageNet" not in with_them.output
+
+
 def test_a_dry_run_of_the_papers_table(bench):
     done = bench("cifar10-table", "--dry-run", "--device", "cpu", "--pack", "12")
     lines = [line for line in done.output.splitlines() if " seed " in line]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from noiseproof.command_line.failures import fail
+from noiseproof.command_line.initial_weights import remark_on
 from noiseproof.command_line.options import (
     KeptIn,
     OnlyMethods,
@@ -248,6 +249,7 @@ def _tell_plan(grid: "Grid", cells: "Sequence[Cell]", options: _Options) -> None
     times = [clock.seconds(each) for each in packs]
     known = [each for each in times if each is not None]
     typer.echo(f"\n{grid.title}\n{_counted(states)}.")
+    _tell_of_initial_weights(waiting)
     if not waiting:
         typer.echo("Nothing to train.")
     elif len(known) < len(times):
@@ -261,6 +263,12 @@ def _tell_plan(grid: "Grid", cells: "Sequence[Cell]", options: _Options) -> None
             f"{len(waiting)} to train in {_many(len(packs), 'pack')}: about {in_words(sum(known))} on this "
             f"machine, judging by {_many(runs, 'comparable run')}."
         )
+
+
+def _tell_of_initial_weights(waiting: "Sequence[CellState]") -> None:
+    remark = remark_on((state.cell.config for state in waiting), "--set weights=FILE")
+    if remark:
+        typer.echo(remark, err=True)
 
 
 def _train(grid: "Grid", cells: "Sequence[Cell]", options: _Options) -> "Outcome":
@@ -281,6 +289,7 @@ def _train(grid: "Grid", cells: "Sequence[Cell]", options: _Options) -> "Outcome
         recorded.require_writable()
     if not options.quiet:
         typer.echo(f"{_counted(states)}; {len(waiting)} to train.")
+        _tell_of_initial_weights(waiting)
     left = [cell for cell in cells if not recorded.has(cell)]
     with shown(len(waiting), options.quiet) as display:
         outcome = _run(left, recorded, options, display)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from noiseproof.command_line.failures import fail
+from noiseproof.command_line.initial_weights import remark_on
 from noiseproof.command_line.options import KeptIn, Quiet, read_setting
 from noiseproof.command_line.terminal import mean_over
 
@@ -209,6 +210,9 @@ def _run(
             source = "plan" if is_planned(config.dataset, recipe) else "recipe"
             _show_config(config, None if resume else _as_it_stands(config, recipe), source, is_known)
             return
+        remark = remark_on([config], "--weights FILE")
+        if remark and ranks.is_first() and not quiet:
+            typer.echo(remark, err=True)
         record = training.train(config, folder=folder, quiet=quiet, sinks=sinks)
     except training.Interrupted as stopped:
         command = f"{command_name()} train --resume {stopped}{place}"
