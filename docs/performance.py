@@ -54,7 +54,8 @@ AFTER = """\
   start-up included (`results/cifar10-table.jsonl`), at 660 W of 700. The GPU was idle for 4 to 6% of that time,
   once per epoch, while the host launched the next epoch's augmentation. Since that work is spread over the
   preceding epoch, on its own stream, three such packs have taken 0.197 s, with the GPU 99 to 100% busy and at 690
-  W of 700. Better launching can hardly gain anything more.
+  W of 700. Better launching can hardly gain anything more. On another machine of the same kind, packs of 17, 7, 5
+  and 4 runs took 0.200 to 0.213 s, 0.194 s, 0.201 s and 0.207 s: four runs already fill the GPU.
 * In float32, an epoch of the 8-layer CNN takes 1.46 to 1.65 s (`results/cifar10-precision.jsonl`), of which 1.3 s
   are convolutions at 26 to 42 TFLOP/s. With channels first they would be 5 to 14% faster; with 200 channels
   instead of 196 they are up to 17% slower.
