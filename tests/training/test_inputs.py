@@ -10,6 +10,7 @@ import torch
 from PIL import Image
 from tests.stopping import StopAfter
 
+from noiseproof.datasets.augment import recipe_for
 from noiseproof.datasets.identity import identity_of
 from noiseproof.planning import Noise, plan
 from noiseproof.training import engine, resolve, train
@@ -134,6 +135,18 @@ def test_pictures_are_mirrored_unless_told_otherwise(photos):
     assert config_of(f"folder:{photos}").hash != config_of(f"folder:{photos}", augment="none").hash
     with pytest.raises(ValueError, match="augment: unknown name 'mirror'"):
         config_of(f"folder:{photos}", augment="mirror")
+
+
+@pytest.mark.parametrize("name", ["cifar10", "cifar100", "isic2017", "webvision-mini", "animal10n"])
+def test_pictures_can_be_changed_as_those_of_another_data_set(photos, name):
+    """Only at random: size and normalisation stay their own."""
+    usual = load_data(config_of(f"folder:{photos}"), torch.device("cpu"))
+    other = load_data(config_of(f"folder:{photos}", augment=name), torch.device("cpu"))
+    assert other.recipe.train == recipe_for(name).train
+    assert (other.recipe.train_fit, other.recipe.test_fit) == (usual.recipe.train_fit, usual.recipe.test_fit)
+    assert (other.recipe.mean, other.recipe.std) == (usual.recipe.mean, usual.recipe.std)
+    changed = other.recipe.for_training(other.images[:4], torch.Generator().manual_seed(0))
+    assert changed.shape == usual.recipe.for_testing(usual.images[:4]).shape
 
 
 def test_a_plan_says_that_pictures_are_mirrored(photos):

@@ -27,4 +27,5 @@ def remark_on(configs: "Iterable[Config]", option: str) -> str | None:
     random = [config for config in configs if config.dataset in FROM_IMAGENET and config.weights is None]
     if not random:
         return None
-    return f"Random initial weights: on {random[0].dataset} the paper starts from ImageNet's. To do so, use {option}."
+    dataset = random[0].dataset
+    return f"Random initial weights: on {dataset} the paper starts from ImageNet's. To do so, use {option}."

@@ -86,8 +86,9 @@ class Config:
         device: ``"auto"``, ``"cpu"``, ``"cuda"``, ``"cuda:1"``, …
         workers: processes that decode image files.
         evaluate_every: epochs between tests; the last epoch is always tested.
-        augment: ``"none"`` leaves training pictures as they are; by default they are changed at random as the data
-            set's recipe says, and the user's own mirrored left to right.
+        augment: how training pictures are changed at random: as those of this data set, such as ``"cifar10"`` or
+            ``"isic2017"``, or ``"none"``; by default as the data set's own recipe says, and the user's own are
+            mirrored left to right. Their size and normalisation stay.
         inputs: digest of what is only named above, the user's own data, weights and noise in files.
             :func:`resolve` fills it, so that a run on corrected labels is another run.
     """

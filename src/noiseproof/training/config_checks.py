@@ -49,13 +49,19 @@ def check_kinds(config: "Config") -> None:
         raise ValueError(f"model_options: expected at most {DEEPEST_NESTING} levels, got more")
 
 
+def _augmentations() -> tuple[str, ...]:
+    from noiseproof.datasets.augment import recipes
+
+    return ("none", *(recipe.name for recipe in recipes() if recipe.train))
+
+
 def check_values(config: "Config") -> None:
     """Refuse names that nobody knows, and numbers out of bounds."""
     for name, allowed in (("optimizer", OPTIMIZERS), ("schedule", SCHEDULES), ("precision", PRECISIONS)):
         if getattr(config, name) not in allowed:
             raise ValueError(checks.unknown(name, getattr(config, name), allowed))
-    if config.augment not in (None, "none"):
-        raise ValueError(checks.unknown("augment", config.augment, ("none",)))
+    if config.augment is not None and config.augment not in _augmentations():
+        raise ValueError(checks.unknown("augment", config.augment, _augmentations()))
     for name in ("epochs", "batch_size", "evaluate_every", "schedule_every"):
         checks.positive_integer(name, getattr(config, name))
     for name in ("train_size", "image_size"):

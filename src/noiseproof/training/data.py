@@ -226,7 +226,9 @@ def of_given_labels(config: Config, train: LabeledData, device: torch.device) ->
 def _recipe(config: Config, train: LabeledData) -> Recipe:
     """How pictures are prepared; without augmentation, training pictures as those for testing."""
     recipe = _usual_recipe(config, train)
-    return replace(recipe, train=(), train_fit=recipe.test_fit) if config.augment == "none" else recipe
+    if config.augment == "none":
+        return replace(recipe, train=(), train_fit=recipe.test_fit)
+    return recipe if config.augment is None else replace(recipe, train=recipe_for(config.augment).train)
 
 
 def _usual_recipe(config: Config, train: LabeledData) -> Recipe:
