@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from noiseproof.integrations.monai import MonaiLoss
-from noiseproof.losses import create
+from noiseproof.losses import available, create
 
 
 def logits_and_labels(channels):
@@ -24,6 +24,40 @@ def test_a_target_of_another_shape_is_refused():
     logits, labels = logits_and_labels(3)
     with pytest.raises(ValueError, match=r"target: expected shape \(2, 1, 6, 6\) or \(2, 3, 6, 6\)"):
         MonaiLoss(create("anl-ce"))(logits, labels[:, 0])
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.float32])
+def test_one_channel_leaves_out_what_is_ignored(dtype):
+    logits, labels = logits_and_labels(1)
+    labels[0, 0, :3] = 255
+    weight = torch.tensor([1.0, 3.0])
+    used = (labels != 255).flatten()
+    two = torch.cat([-logits / 2, logits / 2], 1).movedim(1, -1).reshape(-1, 2)[used]
+    expected = create("anl-ce", weight=weight)(two, labels.flatten()[used])
+    loss = MonaiLoss(create("anl-ce", weight=weight, ignore_index=255))
+    assert torch.allclose(loss(logits, labels.to(dtype)), expected)
+    with pytest.raises(ValueError, match="target: expected class indices 0…1 or ignore_index=-100, got 255"):
+        MonaiLoss(create("anl-ce"))(logits, labels.to(dtype))
+
+
+def test_one_channel_takes_probabilities():
+    logits, labels = logits_and_labels(1)
+    loss = MonaiLoss(create("anl-ce"))
+    between = 0.25 * loss(logits, torch.zeros_like(labels)) + 0.75 * loss(logits, torch.ones_like(labels))
+    assert torch.allclose(loss(logits, torch.full_like(logits, 0.75)), between)
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.float32])
+@pytest.mark.parametrize("name", available(whole_images=True))
+def test_losses_of_whole_images_take_one_channel(name, dtype):
+    logits, labels = logits_and_labels(1)
+    expected = create(name)(torch.cat([-logits, logits], 1) / 2, labels[:, 0])
+    assert torch.allclose(MonaiLoss(create(name))(logits, labels.to(dtype)), expected)
+    if name != "ce+dice":  # which has no form of its own for one logit
+        assert torch.allclose(create(name)(logits, labels[:, 0]), expected)
+    sure = 0.999 * labels + 0.0005
+    assert torch.allclose(MonaiLoss(create(name))(logits, sure), expected, rtol=0.02)
+    assert MonaiLoss(create(name, reduction="none"))(logits, labels.to(dtype)).shape == (2,)
 
 
 @pytest.mark.parametrize("channels", [1, 3])
