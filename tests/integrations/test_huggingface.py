@@ -27,9 +27,46 @@ def test_accumulated_steps_are_divided_by_all_their_labels():
     assert torch.allclose(sum(parts), create("anl-ce")(logits, labels))
 
 
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_the_loss_s_own_reduction_is_not_used(reduction):
+    logits, labels = torch.randn(6, 4), torch.randint(4, (6,))
+    given = create("anl-ce", reduction=reduction)
+    loss = TrainerLoss(given)({"logits": logits}, labels, torch.tensor(6))
+    assert torch.allclose(loss, create("anl-ce")(logits, labels))
+    assert given.reduction == reduction
+
+
+def test_a_tuple_begins_with_the_logits():
+    logits, labels = torch.randn(6, 4), torch.randint(4, (6,))
+    assert torch.allclose(trainer_loss("anl-ce")((logits, None), labels), create("anl-ce")(logits, labels))
+
+
 def test_another_loss_is_refused():
     with pytest.raises(TypeError, match="expected a loss of noiseproof.losses"):
         TrainerLoss(torch.nn.CrossEntropyLoss())
+    with pytest.raises(ValueError, match="ignore_index: expected -100, .*, got 255"):
+        trainer_loss("anl-ce", ignore_index=255)
+
+
+@pytest.mark.parametrize(
+    ("outputs", "labels", "told"),
+    [
+        ({"logits": torch.zeros(4, 3)}, None, "labels: expected them in every batch under the name 'labels'"),
+        ({"hidden": torch.zeros(4, 3)}, torch.zeros(4).long(), "got a dictionary of hidden"),
+        (torch.zeros(4, 3), torch.zeros(4).long(), "outputs: expected logits .* got Tensor"),
+        (
+            (torch.zeros(()), torch.zeros(4, 3)),
+            torch.zeros(4).long(),
+            "outputs: expected logits .* got tuple",
+        ),
+        ({"logits": torch.zeros(4, 3)}, torch.zeros(4, 3), r"indices of shape \(4,\) .* got torch.float32"),
+        ({"logits": torch.zeros(2, 3, 8, 8)}, torch.zeros(2, 8, 8).long(), "classes last, got torch.int64"),
+    ],
+    ids=["no labels", "no logits", "a tensor", "a tuple with a loss", "probabilities", "classes second"],
+)
+def test_what_the_loss_cannot_read_is_told(outputs, labels, told):
+    with pytest.raises(ValueError, match=told):
+        trainer_loss("anl-ce")(outputs, labels)
 
 
 class Sequences(Dataset):

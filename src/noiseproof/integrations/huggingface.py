@@ -10,6 +10,7 @@
     )
 """
 
+import copy
 from typing import Any
 
 from torch import Tensor, nn
@@ -19,12 +20,16 @@ from noiseproof.losses import L1, RobustLoss, create
 
 _Callback: Any = base_class("TrainerCallback", "transformers")
 
+COUNTED_OUT = -100
+"""The label of what has none, to all of transformers."""
+
 
 class TrainerLoss(nn.Module):
     """A loss as the Trainer calls it: ``(outputs, labels, num_items_in_batch)``.
 
     For classification of sequences, logits (N, K), and of tokens, logits (N, T, K) with −100 where a token has no
-    label. Over accumulated steps the sum is divided by the labels of all of them, as the Trainer's own losses do.
+    label. Over accumulated steps the sum is divided by the labels of all of them, as the Trainer's own losses do;
+    by their number also where the loss has class weights.
 
     Args:
         loss: a loss of this package; its own reduction is not used.
@@ -34,11 +39,24 @@ class TrainerLoss(nn.Module):
         super().__init__()
         if not isinstance(loss, RobustLoss):
             raise TypeError(f"loss: expected a loss of noiseproof.losses, got {type(loss).__name__}")
-        self.loss = loss
+        if loss.ignore_index != COUNTED_OUT:
+            raise ValueError(
+                f"ignore_index: expected {COUNTED_OUT}, the only label that the Trainer leaves out when it counts "
+                f"them, got {loss.ignore_index}"
+            )
+        self.loss = copy.copy(loss)
+        self.loss.reduction = "none"
 
-    def forward(self, outputs: Any, labels: Tensor, num_items_in_batch: Any = None) -> Tensor:
-        """Loss of the ``logits`` among a model's outputs."""
-        logits: Tensor = outputs["logits"] if isinstance(outputs, dict) else outputs.logits
+    def forward(self, outputs: Any, labels: Tensor | None, num_items_in_batch: Any = None) -> Tensor:
+        """Loss of the ``logits`` among a model's outputs, or of the first of them in a tuple."""
+        logits = _logits_of(outputs)
+        if labels is None:
+            raise ValueError("labels: expected them in every batch under the name 'labels', got none")
+        if labels.is_floating_point() or labels.numel() != logits[..., 0].numel():
+            raise ValueError(
+                f"labels: expected class indices of shape {tuple(logits.shape[:-1])} for logits of shape "
+                f"{tuple(logits.shape)}, classes last, got {labels.dtype} of shape {tuple(labels.shape)}"
+            )
         each: Tensor = self.loss(logits.flatten(0, -2), labels.to(logits.device).flatten())
         if num_items_in_batch is None:
             num_items_in_batch = (labels != self.loss.ignore_index).sum().clamp(min=1)
@@ -46,6 +64,18 @@ class TrainerLoss(nn.Module):
             num_items_in_batch = num_items_in_batch.to(each.device)
         mean: Tensor = each.sum() / num_items_in_batch
         return mean
+
+
+def _logits_of(outputs: Any) -> Tensor:
+    """What a model says of every class; it was called without labels, so no loss stands before it."""
+    first = outputs[0] if isinstance(outputs, tuple) and outputs else None
+    logits = outputs.get("logits") if isinstance(outputs, dict) else getattr(outputs, "logits", first)
+    if not isinstance(logits, Tensor) or logits.ndim < 2:
+        found = (
+            f"a dictionary of {', '.join(outputs)}" if isinstance(outputs, dict) else type(outputs).__name__
+        )
+        raise ValueError(f"outputs: expected logits (N, K) or (N, T, K) under the name 'logits', got {found}")
+    return logits
 
 
 def trainer_loss(name: str, **arguments: Any) -> TrainerLoss:
