@@ -80,3 +80,18 @@ def test_accuracies_on_clean_and_flipped_labels(tmp_path):
 def test_a_step_that_returns_too_little_is_told_so(tmp_path):
     with pytest.raises(ValueError, match="missing flipped"):
         trained(tmp_path, Module(returned=("logits", "given")), callbacks=[CleanAndFlippedAccuracy()])
+
+
+@pytest.mark.parametrize("name", ["given", "flipped"])
+def test_a_column_is_not_taken_for_labels(name):
+    outputs = {"logits": torch.zeros(4, 3), "given": torch.zeros(4).long(), "flipped": torch.zeros(4)}
+    callback = CleanAndFlippedAccuracy()
+    callback.on_train_epoch_start(None, None)
+    callback.on_train_batch_end(None, None, outputs, None, 0)
+    with pytest.raises(ValueError, match=rf"{name}: expected one entry a label, shape \(4,\).*got \(4, 1\)"):
+        callback.on_train_batch_end(None, None, outputs | {name: outputs[name][:, None]}, None, 1)
+
+
+def test_a_prefix_is_not_taken_for_a_function():
+    with pytest.raises(TypeError, match="read: expected a function, got 'train_'; .* prefix="):
+        CleanAndFlippedAccuracy("train_")

@@ -69,6 +69,8 @@ class CleanAndFlippedAccuracy(_Callback):  # type: ignore[misc]
     def __init__(self, read: Reader = from_step_output, prefix: str = "") -> None:
         required(*_MODULES)
         super().__init__()
+        if not callable(read):
+            raise TypeError(f"read: expected a function, got {read!r}; names begin with what prefix=… says")
         self._read, self._prefix = read, prefix
 
     def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
@@ -80,7 +82,14 @@ class CleanAndFlippedAccuracy(_Callback):  # type: ignore[misc]
     ) -> None:
         """Count one batch."""
         logits, given, flipped = (part.detach() for part in self._read(outputs, batch))
-        right, flipped = logits.argmax(1) == given, flipped.bool()
+        predicted = logits.argmax(1)
+        for name, part in (("given", given), ("flipped", flipped)):
+            if part.shape != predicted.shape:  # which would be broadcast, and counted wrongly
+                raise ValueError(
+                    f"{name}: expected one entry a label, shape {tuple(predicted.shape)} for logits of shape "
+                    f"{tuple(logits.shape)}, got {tuple(part.shape)}"
+                )
+        right, flipped = predicted == given, flipped.bool()
         for row, which in enumerate((~flipped, flipped)):
             self._counts[row] += torch.stack([(right & which).sum(), which.sum()]).cpu()
 
