@@ -53,3 +53,12 @@ def test_a_grid_search_varies_the_loss_and_the_penalty(data):
     search = GridSearchCV(net(), grid, cv=2, refit=False).fit(*data)
     assert len(search.cv_results_["mean_test_score"]) == 4
     assert search.best_score_ > 0.8
+
+
+def test_callbacks_are_added_to_the_penalty(data):
+    assert net(callbacks=None).fit(*data).score(*data) > 0.9
+    clipping = skorch.callbacks.GradientNormClipping(5.0)
+    names = [each[0] for each in net(l1=1e-4, callbacks=[("clip", clipping)]).callbacks]
+    assert names == ["l1", "clip"], "the penalty is clipped too"
+    with pytest.raises(ValueError, match="callbacks: expected a list of callbacks or None, got 'disable'"):
+        net(callbacks="disable")

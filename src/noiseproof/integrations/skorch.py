@@ -42,7 +42,10 @@ def robust_net(module: Any, loss: str = "anl-ce", l1: float = 0.0, **arguments: 
         **arguments: everything else that ``NeuralNetClassifier`` takes, such as ``criterion__alpha=5.0``.
     """
     skorch = required("skorch")
-    callbacks = [("l1", L1Penalty(l1)), *arguments.pop("callbacks", [])]
+    more = arguments.pop("callbacks", None) or []
+    if isinstance(more, str):  # skorch's "disable", which would disable the penalty too
+        raise ValueError(f"callbacks: expected a list of callbacks or None, got {more!r}")
+    callbacks = [("l1", L1Penalty(l1)), *more]
     softmax = partial(torch.softmax, dim=1)
     return skorch.NeuralNetClassifier(
         module,
