@@ -36,6 +36,13 @@ def test_the_loss_s_own_reduction_is_not_used(reduction):
     assert given.reduction == reduction
 
 
+def test_class_weights_go_where_the_logits_are():
+    loss = trainer_loss("ce", weight=[1.0, 2.0, 3.0])
+    labels, logits = torch.zeros(4, dtype=torch.long), torch.zeros(4, 3)
+    assert loss({"logits": logits}, labels).device.type == "cpu"
+    assert loss({"logits": logits.to("meta")}, labels.to("meta")).device.type == "meta"
+
+
 def test_a_tuple_begins_with_the_logits():
     logits, labels = torch.randn(6, 4), torch.randint(4, (6,))
     assert torch.allclose(trainer_loss("anl-ce")((logits, None), labels), create("anl-ce")(logits, labels))

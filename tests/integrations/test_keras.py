@@ -36,6 +36,20 @@ def test_pixels_have_their_classes_last():
     assert float(KerasLoss("anl-ce")(labels, logits)) == pytest.approx(expected, rel=1e-5)
 
 
+def test_class_weights_go_where_the_logits_are():
+    loss = KerasLoss("ce", weight=[1.0, 2.0, 3.0], reduction="none")
+    labels, logits = torch.zeros(4, dtype=torch.long), torch.zeros(4, 3)
+    assert loss.call(labels, logits).device.type == "cpu"
+    assert loss.call(labels.to("meta"), logits.to("meta")).device.type == "meta"
+
+
+def test_what_is_no_loss_and_what_are_no_logits_of_classes_is_refused():
+    with pytest.raises(TypeError, match="loss: expected a text, got ANLCrossEntropy"):
+        KerasLoss(create("anl-ce"))
+    with pytest.raises(ValueError, match=r"y_pred: expected a logit for each .* got shape \(4, 1\)"):
+        KerasLoss("anl-ce")(torch.ones(4, 1), torch.zeros(4, 1))
+
+
 def test_a_model_fits_and_is_saved_with_its_loss(tmp_path):
     keras.utils.set_random_seed(1)
     x = np.random.default_rng(0).normal(size=(300, 4)).astype("float32")

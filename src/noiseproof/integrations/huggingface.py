@@ -57,6 +57,7 @@ class TrainerLoss(nn.Module):
                 f"labels: expected class indices of shape {tuple(logits.shape[:-1])} for logits of shape "
                 f"{tuple(logits.shape)}, classes last, got {labels.dtype} of shape {tuple(labels.shape)}"
             )
+        self.loss.to(logits.device)  # class weights, which the Trainer knows nothing of
         each: Tensor = self.loss(logits.flatten(0, -2), labels.to(logits.device).flatten())
         if num_items_in_batch is None:
             num_items_in_batch = (labels != self.loss.ignore_index).sum().clamp(min=1)

@@ -21,7 +21,8 @@ _Loss: Any = base_class("Loss", "keras.losses")
 class KerasLoss(_Loss):  # type: ignore[misc]
     """A loss of the catalogue, called by Keras with labels first and classes last.
 
-    Labels are class indices (N, …) or (N, …, 1), or probabilities (N, …, K); predictions are logits (N, …, K).
+    Labels are class indices (N, …) or (N, …, 1), or probabilities (N, …, K); predictions are logits (N, …, K), one
+    a class also where there are two. A label of −100 costs nothing, but counts in Keras's mean.
 
     Args:
         loss: name in the catalogue, such as ``"anl-ce"``.
@@ -38,17 +39,23 @@ class KerasLoss(_Loss):  # type: ignore[misc]
             raise RuntimeError(
                 f"keras: expected the torch backend, got {backend!r}; set KERAS_BACKEND=torch before importing it"
             )
-        super().__init__(name=name or loss.replace("+", "_"), reduction=reduction)
-        self._said = {"loss": loss, **parameters}
         self._per_sample = create(loss, reduction="none", **parameters)
+        self._said = {"loss": loss, **parameters}
+        super().__init__(name=name or loss.replace("+", "_"), reduction=reduction)
 
     def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
         """Loss of every sample (N, …); Keras weighs and reduces it."""
+        if y_pred.shape[-1] == 1:
+            raise ValueError(
+                f"y_pred: expected a logit for each of at least 2 classes, got shape {tuple(y_pred.shape)}; "
+                "give the last layer two units where there are two classes"
+            )
         logits = y_pred.movedim(-1, 1)
         if y_true.shape == y_pred.shape:
             target = y_true.movedim(-1, 1).to(logits.dtype)
         else:
             target = (y_true.squeeze(-1) if y_true.ndim == y_pred.ndim else y_true).long()
+        self._per_sample.to(logits.device)  # class weights, which Keras knows nothing of
         losses: Tensor = self._per_sample(logits, target)
         return losses
 
