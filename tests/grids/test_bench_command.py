@@ -3,9 +3,11 @@
 
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
+from types import ModuleType
 
 import pytest
 import typer
@@ -187,6 +189,21 @@ def test_ray_that_is_not_installed_is_one_line(bench, monkeypatch):
     done = bench(*PART, "--ray", "auto")
     assert done.exit_code == 2
     assert "Error: --ray needs Ray: pip install 'noiseproof[ray]'" in done.output
+
+
+def test_an_address_where_no_cluster_is_is_one_line(bench, monkeypatch):
+    """Ray itself would wait for many minutes, and Ctrl-C would not end it."""
+    ray = ModuleType("ray")
+    ray.is_initialized = lambda: False
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    monkeypatch.setitem(sys.modules, "ray.exceptions", ModuleType("ray.exceptions"))
+    with socket.socket() as bound:  # to a port at which it does not listen
+        bound.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{bound.getsockname()[1]}"
+        done = bench(*PART, "--ray", address)
+    assert done.exit_code == 2, done.output
+    assert f"Error: no Ray cluster at '{address}': nothing answers there" in done.output
+    assert "Error: no Ray cluster at '127.0.0.1:99999'" in bench(*PART, "--ray", "127.0.0.1:99999").output
 
 
 def test_ctrl_c_in_a_terminal(tmp_path):

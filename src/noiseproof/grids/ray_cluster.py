@@ -7,6 +7,7 @@ is lost, is decided here. Ray is imported when it is used and is not needed othe
 
 import hashlib
 import secrets
+import socket
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -37,6 +38,9 @@ MOST_LOSSES = 3
 
 STOPPING_SECONDS = 60.0
 """How long to wait for workers to save when everything is to stop."""
+
+KNOCKING_SECONDS = 10.0
+"""How long a cluster's first machine may take to answer."""
 
 
 def run_cells_on_ray(
@@ -260,6 +264,7 @@ def _connected(ray: Any, address: str) -> Iterator[None]:
         return
     options = {"include_dashboard": False} if address == "local" else {}
     try:
+        _knock(address)
         ray.init(address=address, log_to_driver=False, logging_level="WARNING", **options)
     except (ConnectionError, ValueError, RuntimeError) as error:
         raise RuntimeError(
@@ -269,6 +274,16 @@ def _connected(ray: Any, address: str) -> Iterator[None]:
         yield
     finally:
         ray.shutdown()
+
+
+def _knock(address: str) -> None:
+    """See whether anything listens at ``HOST:PORT``: Ray itself waits many minutes, deaf to Ctrl-C."""
+    host, colon, port = address.rpartition("://")[2].rpartition(":")
+    if colon and port.isdigit():
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), KNOCKING_SECONDS).close()
+        except (OSError, OverflowError) as error:
+            raise ConnectionError(f"nothing answers there ({error})") from error
 
 
 def _import_ray() -> Any:
