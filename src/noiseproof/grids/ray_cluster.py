@@ -267,8 +267,11 @@ def _connected(ray: Any, address: str) -> Iterator[None]:
         _knock(address)
         ray.init(address=address, log_to_driver=False, logging_level="WARNING", **options)
     except (ConnectionError, ValueError, RuntimeError) as error:
+        # Ray 2.60 may ask for a token, and sends it unasked only to a cluster that it found itself.
+        told = "" if address in ("auto", "local") else "; if it asks for a token, set RAY_AUTH_MODE=token"
         raise RuntimeError(
-            f"no Ray cluster at {address!r}: {error}. Start one with `ray start --head`, or say --ray local"
+            f"no Ray cluster at {address!r}: {str(error).rstrip('.')}. Start one with `ray start --head`, or say "
+            f"--ray local{told}"
         ) from error
     try:
         yield
