@@ -61,6 +61,26 @@ def test_the_penalty_is_that_of_a_plain_loop(tmp_path):
     assert torch.allclose(module.model.weight, plain.model.weight, atol=1e-6)
 
 
+@pytest.mark.parametrize("fused", [False, True])
+def test_the_penalty_is_scaled_as_the_gradient_is(tmp_path, fused):
+    """In float16; a fused optimiser is given the scaled gradient, and Lightning leaves it so."""
+
+    class Half(Module):
+        def configure_optimizers(self):
+            return torch.optim.SGD(self.parameters(), lr=0.1, fused=fused)
+
+    scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+    half = lightning.plugins.MixedPrecision("16-mixed", "cpu", scaler)
+    half.autocast_context_manager = lambda: torch.autocast(
+        "cpu", enabled=False
+    )  # only the scaling is of interest
+    scaled, plain = Half(), Module()
+    trained(tmp_path, scaled, callbacks=[L1Penalty(0.01)], plugins=[half])
+    trained(tmp_path, plain, callbacks=[L1Penalty(0.01)])
+    assert scaler.get_scale() == 1024.0
+    assert torch.allclose(scaled.model.weight, plain.model.weight, atol=1e-6)
+
+
 def test_accuracies_on_clean_and_flipped_labels(tmp_path):
     seen = []
 

@@ -41,7 +41,15 @@ class L1Penalty(_Callback):  # type: ignore[misc]
 
     def on_before_optimizer_step(self, trainer: Any, pl_module: Any, optimizer: Any) -> None:
         """Add the penalty's gradient to that of every parameter the optimiser holds."""
-        self.penalty.add_to_gradients(p for group in optimizer.param_groups for p in group["params"])
+        penalty = L1(self.penalty.strength * _scale_of_gradients(trainer, optimizer))
+        penalty.add_to_gradients(p for group in optimizer.param_groups for p in group["params"])
+
+
+def _scale_of_gradients(trainer: Any, optimizer: Any) -> float:
+    """Return 1, but in float16 the scaler's factor if the optimiser divides by it itself, as fused ones do."""
+    scaler = getattr(getattr(trainer, "precision_plugin", None), "scaler", None)
+    divides = getattr(optimizer, "_step_supports_amp_scaling", False)
+    return float(scaler.get_scale()) if scaler is not None and divides else 1.0
 
 
 def from_step_output(outputs: Any, batch: Any) -> tuple[Tensor, Tensor, Tensor]:
