@@ -3,11 +3,7 @@
 
 ::
 
-    Trainer(
-        model, arguments, train_dataset=…,
-        compute_loss_func=trainer_loss("anl-ce", alpha=5.0, beta=5.0),
-        callbacks=[L1Penalty(5e-5)],
-    )
+    Trainer(model, arguments, train_dataset=…, compute_loss_func=trainer_loss("nce+rce"))
 """
 
 import copy
@@ -99,6 +95,7 @@ class L1Penalty(_Callback):  # type: ignore[misc]
     """Adds the gradient of ``δ·Σ |w|`` before every optimiser step; set ``weight_decay=0`` beside it.
 
     The Trainer has clipped the gradient by then, so this part of it is not clipped; the paper clips both together.
+    Published strengths are for SGD: under AdamW, the Trainer's own optimiser, they can be far too strong.
 
     Args:
         strength: δ.
