@@ -123,6 +123,24 @@ def test_means_are_triangles_where_they_were_recorded():
     assert with_means.count("<use") - without.count("<use") == 8
 
 
+def test_the_formulas_values_have_a_panel_of_their_own_where_they_were_recorded():
+    gathered = shipped("gradients", epochs=2)
+    higher = tuple(
+        replace(
+            each,
+            pulls=replace(
+                each.pulls, floored=replace(each.pulls, clean=tuple((9.0,) * 7 for _ in each.pulls.clean))
+            ),
+        )
+        for each in gathered.results
+    )
+    before = drawings(gathered)["gradients"].markup
+    after = drawings(replace(gathered, results=higher))["gradients"].markup
+    assert "by the formula" not in before
+    assert after.count("as trained: right labels") == before.count("as trained: right labels") == 2
+    assert after.count("by the formula: right labels 9") == 2
+
+
 def test_flipping_mirrors_at_half_of_a():
     assert flipping.P_MIN == P_MIN
     drawing = drawings(shipped("gradients", epochs=2))["flipping"]

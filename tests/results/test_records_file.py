@@ -30,6 +30,12 @@ def record_of(loss="anl-ce", seed=1, epochs=3, **said):
                 "flipped": None,
                 "clean_mean": 0.98765 + n,
                 "flipped_mean": None,
+                "floored": {
+                    "clean": [1.23456, 3.0, 4.0],
+                    "flipped": None,
+                    "clean_mean": 3.45678 + n,
+                    "flipped_mean": None,
+                },
             },
         }
         for n in range(epochs)
@@ -87,6 +93,7 @@ def test_a_line_says_what_every_line_says(tmp_path):
     assert line["epochs"]["clean"] == [70.12, 71.12, 72.12]
     assert line["epochs"]["strongest_pull"]["clean"][0] == [0.1235, 1.0, 2.0]
     assert line["epochs"]["strongest_pull"]["clean_mean"] == [0.9877, 1.988, 2.988]
+    assert line["epochs"]["strongest_pull"]["floored"]["clean_mean"] == [3.457, 4.457, 5.457]
     assert line["noise_facts"]["label_marginals"] == [0.1] * 10
     assert set(line["environment"]) == {"hardware", "device", "threads", "versions", "commit"}
     assert [file.name for file in path.parent.iterdir()] == ["table.jsonl"]
@@ -95,11 +102,12 @@ def test_a_line_says_what_every_line_says(tmp_path):
 def test_pulls_recorded_without_means_are_read_and_written_without(tmp_path):
     record = record_of()
     for epoch in record.epochs:
-        del epoch["strongest_pull"]["clean_mean"], epoch["strongest_pull"]["flipped_mean"]
+        for key in ("clean_mean", "flipped_mean", "floored"):
+            del epoch["strongest_pull"][key]
     path = tmp_path / "table.jsonl"
     write_records(path, [record], labels={})
     (read,) = read_records(path)
-    assert (read.pulls.clean_mean, read.pulls.flipped_mean) == ((), ())
+    assert (read.pulls.clean_mean, read.pulls.flipped_mean, read.pulls.floored) == ((), (), None)
     assert set(json.loads(path.read_text())["epochs"]["strongest_pull"]) == {"quantiles", "clean", "flipped"}
 
 
@@ -125,6 +133,8 @@ def test_reading_gives_what_the_record_gives(tmp_path):
     assert read.pulls.flipped == direct.pulls.flipped == (None, None, None)
     assert read.pulls.clean_mean == pytest.approx(direct.pulls.clean_mean, rel=1e-3)
     assert read.pulls.flipped_mean == direct.pulls.flipped_mean == (None, None, None)
+    assert direct.pulls.floored.clean == ((1.23456, 3.0, 4.0),) * 3
+    assert read.pulls.floored.clean_mean == pytest.approx((3.45678, 4.45678, 5.45678), rel=1e-3)
     assert read.best == direct.best == (82.0, 3)
     assert read.predicted_marginals == direct.predicted_marginals
     assert (read.run, read.name, read.realised_rate) == (record.id, record.id, 0.598748)

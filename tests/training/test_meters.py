@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The sums of an epoch, against a count by hand and against autograd."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -141,29 +143,52 @@ def test_classes_below_p_min_do_not_pull_and_hopeless_labels_are_not_pulled():
     assert found[1].item() == 0.0
 
 
+def test_the_formula_goes_on_where_training_has_no_gradient():
+    """Surely learned: both others are below p_min. Training pulls no more; by the formula nothing pulls harder."""
+    height = -np.log(1e-7)
+    p = torch.tensor([[1.0, 1e-9, 1e-12], [0.0, 1.0, 0.0]], dtype=torch.float64)
+    log_p, y = p.clamp(min=1e-300).log(), torch.tensor([0, 0])
+    assert strongest_pull(log_p, y).tolist() == [0.0, 0.0]
+    by_formula = strongest_pull(log_p, y, cut_off=False)
+    assert by_formula.tolist() == pytest.approx([1 / (1e-7 * height), 0.0])  # the second's label is hopeless
+
+
+def test_above_p_min_both_are_the_same():
+    logits = torch.randn(32, 5, generator=torch.Generator().manual_seed(0))
+    y = torch.arange(32) % 5
+    assert torch.equal(
+        strongest_pull(logits.log_softmax(1), y), strongest_pull(logits.log_softmax(1), y, cut_off=False)
+    )
+
+
 def test_quantiles_are_of_clean_and_flipped_samples_and_of_those_seen():
     meters = meters_of("ce", samples=201, classes=4, spread=True)
     random = torch.Generator().manual_seed(0)
-    logits = torch.randn(200, 4, generator=random)
+    logits = 4 * torch.randn(200, 4, generator=random)
     given = torch.randint(4, (200,), generator=random)
     flipped = torch.rand(201, generator=random) < 0.4
     add(meters, 0, list(range(200)), logits, given.tolist(), flipped[:200].tolist())
     found = meters.metrics(flipped)["strongest_pull"]
     assert found["quantiles"] == list(QUANTILES)
-    pulls = strongest_pull(logits.log_softmax(1), given).numpy()
-    for name, which in (("clean", ~flipped[:200].numpy()), ("flipped", flipped[:200].numpy())):
-        expected = np.quantile(pulls[which], QUANTILES, method="nearest")
-        assert found[name] == pytest.approx(expected.tolist())
-        assert min(found[name]) > 0  # sample 200 was left out and is no zero
-        assert found[f"{name}_mean"] == pytest.approx(pulls[which].mean(dtype=np.float64))
+    log_p = logits.log_softmax(1)
+    assert (log_p < math.log(1e-7)).any()
+    for spread, cut_off in ((found, True), (found["floored"], False)):
+        pulls = strongest_pull(log_p, given, cut_off=cut_off).numpy()
+        for name, which in (("clean", ~flipped[:200].numpy()), ("flipped", flipped[:200].numpy())):
+            expected = np.quantile(pulls[which], QUANTILES, method="nearest")
+            assert spread[name] == pytest.approx(expected.tolist())
+            assert min(spread[name]) > -1  # sample 200 was left out
+            assert spread[f"{name}_mean"] == pytest.approx(pulls[which].mean(dtype=np.float64))
+    assert found["floored"]["clean_mean"] > found["clean_mean"]
 
 
 def test_no_flipped_samples_no_quantiles():
     meters = meters_of("ce", samples=2, spread=True)
     add(meters, 0, [0, 1], logits_for([0, 1]), [0, 1], [False, False])
     found = meters.metrics(torch.zeros(2, dtype=torch.bool))["strongest_pull"]
-    assert found["flipped"] is None
-    assert found["flipped_mean"] is None
+    for spread in (found, found["floored"]):
+        assert spread["flipped"] is None
+        assert spread["flipped_mean"] is None
 
 
 class TestTrouble:

@@ -81,23 +81,30 @@ def _check_epochs(epochs: Mapping[str, Any]) -> None:
     if not isinstance(pulls, Mapping):
         raise ValueError(f"strongest_pull: expected an object, got {shown(pulls)}")
     levels = numbers("strongest_pull.quantiles", pulls.get("quantiles"))
-    parts = {part: _listed(f"strongest_pull.{part}", pulls.get(part)) for part in ("clean", "flipped")}
+    _check_pulls("strongest_pull", pulls, len(levels))
+    if (floored := pulls.get("floored")) is not None:
+        if not isinstance(floored, Mapping):
+            raise ValueError(f"strongest_pull.floored: expected an object, got {shown(floored)}")
+        _check_pulls("strongest_pull.floored", floored, len(levels))
+
+
+def _check_pulls(key: str, pulls: Mapping[str, Any], levels: int) -> None:
+    """So many quantiles for each epoch, of clean and of flipped samples; and means, if there are any."""
+    parts = {part: _listed(f"{key}.{part}", pulls.get(part)) for part in ("clean", "flipped")}
     if len(parts["clean"]) != len(parts["flipped"]):
         raise ValueError(
-            "strongest_pull: expected as many epochs of clean samples as of flipped ones, got "
+            f"{key}: expected as many epochs of clean samples as of flipped ones, got "
             f"{len(parts['clean'])} and {len(parts['flipped'])}"
         )
     for part, rows in parts.items():
-        means = _listed(f"strongest_pull.{part}_mean", pulls.get(f"{part}_mean"))
+        means = _listed(f"{key}.{part}_mean", pulls.get(f"{part}_mean"))
         if means and len(means) != len(rows):
-            raise ValueError(f"strongest_pull.{part}_mean: expected {len(rows)} epochs, got {len(means)}")
+            raise ValueError(f"{key}.{part}_mean: expected {len(rows)} epochs, got {len(means)}")
         if measured := [mean for mean in means if mean is not None]:
-            numbers(f"strongest_pull.{part}_mean", measured)
+            numbers(f"{key}.{part}_mean", measured)
         for row in rows:
-            if row is not None and len(numbers(f"strongest_pull.{part}", row)) != len(levels):
-                raise ValueError(
-                    f"strongest_pull.{part}: expected {len(levels)} numbers an epoch, got {len(row)}"
-                )
+            if row is not None and len(numbers(f"{key}.{part}", row)) != levels:
+                raise ValueError(f"{key}.{part}: expected {levels} numbers an epoch, got {len(row)}")
 
 
 def _check_noise(facts: Mapping[str, Any], predicted: Any) -> None:

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 MOST_CLASSES = 20
 """Classes up to which a line keeps the whole transition matrix; with more it would outweigh all the rest."""
 
+PARTS, MEANS = ("clean", "flipped"), ("clean_mean", "flipped_mean")
+"""Of :class:`Pulls`, by epoch."""
+
 KEPT_OF_ENVIRONMENT = ("versions", "device", "hardware", "processor", "threads", "platform", "commit")
 """What a line says of the machine."""
 
@@ -38,7 +41,8 @@ class Curves:
 class Pulls:
     """Quantiles and means of ``max_{j≠y} ∂NNCE/∂p_j`` by epoch, of samples with right and with wrong labels.
 
-    An epoch is None where there was no such sample. Runs that recorded no means have none here.
+    An epoch is None where there was no such sample. Runs that recorded no means have none here. Classes below p_min
+    have no gradient; ``floored`` is the same by the formula at max(p, p_min), where that was recorded.
     """
 
     quantiles: tuple[float, ...]
@@ -46,6 +50,7 @@ class Pulls:
     flipped: tuple[tuple[float, ...] | None, ...]
     clean_mean: tuple[float | None, ...] = ()
     flipped_mean: tuple[float | None, ...] = ()
+    floored: "Pulls | None" = None
 
 
 @dataclass(frozen=True)
@@ -198,14 +203,7 @@ def result_of_line(line: Mapping[str, Any]) -> Result:
         noise_facts=line.get("noise_facts") or {},
         curves=Curves(*(_curve(epochs.get(which) or ()) for which in CURVES)),
         predicted_marginals=_marginals(line.get("predicted_marginals")),
-        pulls=None
-        if not pulls
-        else Pulls(
-            _marginals(pulls["quantiles"]) or (),
-            _spread(pulls["clean"]),
-            _spread(pulls["flipped"]),
-            *(_curve(pulls.get(means) or ()) for means in ("clean_mean", "flipped_mean")),
-        ),
+        pulls=_pulls_of_line(pulls, pulls["quantiles"]) if pulls else None,
         environment=line.get("environment") or {},
     )
 
@@ -220,16 +218,7 @@ def line_of_result(result: Result) -> dict[str, Any]:
         which: [_rounded(value, 2) for value in getattr(result.curves, which)] for which in CURVES
     }
     if result.pulls is not None:
-        epochs["strongest_pull"] = {
-            "quantiles": list(result.pulls.quantiles),
-            "clean": [_significant(each) for each in result.pulls.clean],
-            "flipped": [_significant(each) for each in result.pulls.flipped],
-        }
-        for which in ("clean_mean", "flipped_mean"):
-            if means := getattr(result.pulls, which):
-                epochs["strongest_pull"][which] = [
-                    None if mean is None else float(f"{mean:.4g}") for mean in means
-                ]
+        epochs["strongest_pull"] = {"quantiles": list(result.pulls.quantiles), **_line_of_pulls(result.pulls)}
     line = {
         "dataset": result.dataset,
         "loss": result.loss,
@@ -254,21 +243,36 @@ def line_of_result(result: Result) -> dict[str, Any]:
     return {key: value for key, value in line.items() if value is not None}
 
 
+def _line_of_pulls(pulls: Pulls) -> dict[str, Any]:
+    line: dict[str, Any] = {part: [_significant(each) for each in getattr(pulls, part)] for part in PARTS}
+    for which in MEANS:
+        if means := getattr(pulls, which):
+            line[which] = [None if mean is None else float(f"{mean:.4g}") for mean in means]
+    if pulls.floored is not None:
+        line["floored"] = _line_of_pulls(pulls.floored)
+    return line
+
+
+def _pulls_of_line(line: Mapping[str, Any], levels: Sequence[float]) -> Pulls:
+    clean, flipped = (_spread(line[part]) for part in PARTS)
+    clean_mean, flipped_mean = (_curve(line.get(means) or ()) for means in MEANS)
+    floored = _pulls_of_line(line["floored"], levels) if line.get("floored") else None
+    return Pulls(tuple(map(float, levels)), clean, flipped, clean_mean, flipped_mean, floored)
+
+
 def _pulls_of_epochs(epochs: Sequence[Mapping[str, Any]]) -> Pulls | None:
     recorded = [epoch.get("strongest_pull") for epoch in epochs]
-    levels = next((tuple(each["quantiles"]) for each in recorded if each), None)
-    if levels is None:
-        return None
-    measured = any(each and "clean_mean" in each for each in recorded)
-    return Pulls(
-        levels,
-        _spread([each and each["clean"] for each in recorded]),
-        _spread([each and each["flipped"] for each in recorded]),
-        *(
-            _curve([each and each.get(means) for each in recorded]) if measured else ()
-            for means in ("clean_mean", "flipped_mean")
-        ),
-    )
+    levels = next((each["quantiles"] for each in recorded if each), None)
+    return None if levels is None else _pulls_of_line(_by_key(recorded), levels)
+
+
+def _by_key(recorded: Sequence[Mapping[str, Any] | None]) -> dict[str, Any]:
+    """Lists over the epochs, as a line has them, of what each epoch recorded."""
+    keys = [key for key in (*PARTS, *MEANS) if any(each and key in each for each in recorded)]
+    line: dict[str, Any] = {key: [each and each.get(key) for each in recorded] for key in keys}
+    if any(each and each.get("floored") for each in recorded):
+        line["floored"] = _by_key([each and each.get("floored") for each in recorded])
+    return line
 
 
 def _spread(epochs: Sequence[Sequence[float] | None]) -> tuple[tuple[float, ...] | None, ...]:

@@ -45,6 +45,9 @@ ADDED_OVER_RANKS = (
 NOT_SEEN = -1.0
 """Stands for the pull of a sample that the epoch left out; no pull is negative."""
 
+PULLS = ("pulls", "floored_pulls")
+"""Kept for each sample where gradients are asked for: with the cut at p_min as training has it, and without."""
+
 
 class EpochMeters:
     """Sums of one epoch of one run.
@@ -73,7 +76,7 @@ class EpochMeters:
         self.state["predicted"] = torch.zeros(num_classes, dtype=torch.float64, device=device)
         self.spread = spread
         if spread:
-            self.state["pulls"] = torch.full((num_samples,), NOT_SEEN, device=device)
+            self.state |= {name: torch.full((num_samples,), NOT_SEEN, device=device) for name in PULLS}
 
     @torch.no_grad()
     def add(
@@ -132,7 +135,9 @@ class EpochMeters:
         values = steps.index_select(1, where[None]).squeeze(1)
         state["first_bad_values"].copy_(torch.where(first, values, state["first_bad_values"]))
         if self.spread:
-            state["pulls"][indices] = strongest_pull(log_p, given).to(state["pulls"].dtype)
+            for name, cut_off in zip(PULLS, (True, False), strict=True):
+                pulls = strongest_pull(log_p, given, cut_off=cut_off)
+                state[name][indices] = pulls.to(state[name].dtype)
 
     def _part_means(self, log_p: Tensor, given: Tensor, batch_size: int) -> list[Tensor]:
         """Mean of each part of the loss in each step (S,)."""
@@ -167,7 +172,7 @@ class EpochMeters:
         for name in ADDED_OVER_RANKS:
             self.state[name] = ranks.summed(self.state[name])
         if self.spread:
-            self.state["pulls"] = ranks.largest(self.state["pulls"])
+            self.state |= {name: ranks.largest(self.state[name]) for name in PULLS}
 
     def restore(self, state: dict[str, Tensor]) -> None:
         """Go on from the sums of all processes, which the first one then holds."""
@@ -193,7 +198,9 @@ class EpochMeters:
 
     def metrics(self, flipped: Tensor) -> dict[str, Any]:
         """What the epoch's record holds of training; accuracies in percent, against the given labels."""
-        read: dict[str, Any] = {name: value.tolist() for name, value in self.state.items() if name != "pulls"}
+        read: dict[str, Any] = {
+            name: value.tolist() for name, value in self.state.items() if name not in PULLS
+        }
         samples, wrong, steps = read["samples"], read["flipped"], max(1, read["steps"])
         metrics: dict[str, Any] = {
             "loss": read["loss"] / steps,
@@ -206,32 +213,35 @@ class EpochMeters:
             "predicted_marginals": [round(total / max(1, samples), 5) for total in read["predicted"]],
         }
         if self.spread:
-            clean_pulls, flipped_pulls = self._pulls_seen(~flipped), self._pulls_seen(flipped)
-            metrics["strongest_pull"] = {
-                "quantiles": list(QUANTILES),
-                "clean": _quantiles(clean_pulls),
-                "flipped": _quantiles(flipped_pulls),
-                "clean_mean": clean_pulls.double().mean().item() if len(clean_pulls) else None,
-                "flipped_mean": flipped_pulls.double().mean().item() if len(flipped_pulls) else None,
-            }
+            as_trained, floored = (self._spread_of(name, flipped) for name in PULLS)
+            metrics["strongest_pull"] = {"quantiles": list(QUANTILES), **as_trained, "floored": floored}
         return metrics
 
-    def _pulls_seen(self, which: Tensor) -> Tensor:
-        pulls = self.state["pulls"]
-        pulls = pulls[which.to(pulls.device)]
-        return pulls[pulls != NOT_SEEN]
+    def _spread_of(self, name: str, flipped: Tensor) -> dict[str, Any]:
+        """Quantiles and mean of the samples seen, apart by whether their label is right."""
+        spread: dict[str, Any] = {}
+        for part, which in (("clean", ~flipped), ("flipped", flipped)):
+            pulls = self.state[name][which.to(self.state[name].device)]
+            pulls = pulls[pulls != NOT_SEEN]
+            spread[part] = _quantiles(pulls)
+            spread[f"{part}_mean"] = pulls.double().mean().item() if len(pulls) else None
+        return spread
 
 
-def strongest_pull(log_p: Tensor, given: Tensor, p_min: float = P_MIN) -> Tensor:
-    """``max_{j≠y} ∂NNCE/∂p_j`` of each sample: ``(A + log p_y) / (p_j S²)`` of the least likely class above p_min.
+def strongest_pull(log_p: Tensor, given: Tensor, p_min: float = P_MIN, *, cut_off: bool = True) -> Tensor:
+    """``max_{j≠y} ∂NNCE/∂p_j`` of each sample: ``(A + log p_y) / (p_j S²)`` of the least likely other class.
 
-    Classes at or below ``p_min`` are cut off and have no gradient.
+    NNCE takes no probability below ``p_min``, so that classes there have no gradient. ``cut_off=False`` takes the
+    formula at ``max(p, p_min)`` instead, which has the paper's property: the surer a rightly labelled sample, the
+    stronger the pull, up to ``1 / (p_min A)``. With the cut, a sample that is sure enough is not pulled at all.
     """
     floor = torch.log(torch.tensor(p_min, dtype=log_p.dtype)).item()
     heights = (log_p - floor).clamp(min=0)
     total = heights.sum(1)
     of_label = heights.gather(1, given[:, None]).squeeze(1)
-    inverse = torch.where(log_p > floor, (-log_p).exp(), 0.0)
+    inverse = (-log_p.clamp(min=floor)).exp()
+    if cut_off:
+        inverse = torch.where(log_p > floor, inverse, 0.0)
     inverse = inverse.scatter(1, given[:, None], 0.0)
     return inverse.amax(1) * of_label / total.square()
 

@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Box plots by epoch of the strongest pull, max over j≠y of ∂NNCE/∂p_j, on right and on wrong labels."""
+"""Box plots by epoch of the strongest pull, max over j≠y of ∂NNCE/∂p_j, on right and on wrong labels.
+
+The paper's figure is that of the formula at max(p, p_min): it shows right labels that pull ever harder, and only so
+they do. The loss itself has no gradient below p_min, so that what a surely learned sample really pulls is 0.
+"""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from noiseproof.report.figures import Drawing, figure_of
+from noiseproof.report.figures.flipping import P_MIN
 from noiseproof.report.plots import INK, SERIES, new_figure, styled, svg_of
-from noiseproof.results import Result
+from noiseproof.results import Pulls, Result
 
 if TYPE_CHECKING:
     from noiseproof.results import Gathered
@@ -19,19 +24,27 @@ WHISKERS, QUARTILES, MIDDLE = (0.05, 0.95), (0.25, 0.75), 0.5
 
 @figure_of("gradients")
 def gradients(gathered: "Gathered") -> Drawing | None:
-    """One panel a method and noise (its first seed): boxes by epoch, right labels beside wrong ones."""
+    """For each method and noise (its first seed) boxes by epoch, right labels beside wrong ones.
+
+    One panel has the formula's values, where those were recorded, and one what training had.
+    """
     shown: dict[tuple[str, str], Result] = {}
     for result in gathered.results:
         if result.pulls is not None:
             shown.setdefault((result.method, result.noise), result)
-    if not shown:
+    drawn = [
+        (f"{method}, {noise}, seed {result.seed}{words}", pulls)
+        for (method, noise), result in shown.items()
+        for words, pulls in _kinds(result)
+    ]
+    if not drawn:
         return None
     with styled():
-        figure, panels = new_figure(8.5, 3.4 * len(shown), len(shown))
+        figure, panels = new_figure(8.5, 3.4 * len(drawn), len(drawn))
         described = []
-        for panel, ((method, noise), result) in zip(panels, shown.items(), strict=True):
-            described.append(f"{method}, {noise}: {_panel(panel, result)}")
-            panel.set_title(f"{method}, {noise}, seed {result.seed}")
+        for panel, (title, pulls) in zip(panels, drawn, strict=True):
+            described.append(f"{title}: {_panel(panel, pulls)}")
+            panel.set_title(title)
         panels[-1].set_xlabel("epoch")
         svg = svg_of(
             figure,
@@ -43,21 +56,28 @@ def gradients(gathered: "Gathered") -> Drawing | None:
         "gradients",
         "Which labels still pull",
         "Strongest pull on a sample: the largest ∂NNCE/∂pⱼ over the classes j other than its label, by epoch. "
-        "Box: quartiles with the median; whiskers: 5% and 95%; triangle: mean, if recorded.",
+        "Box: quartiles with the median; whiskers: 5% and 95%; triangle: mean, if recorded. NNCE takes no "
+        f"probability below p_min = {P_MIN:g}, and has no gradient there: training pulls less and less at samples "
+        "that it is sure of. The paper's figure is by the formula with max(p, p_min).",
         svg,
     )
 
 
-def _panel(panel: Any, result: Result) -> str:
+def _kinds(result: Result) -> list[tuple[str, Pulls]]:
+    """What a run recorded, and how to call it."""
+    assert result.pulls is not None
+    floored = [] if result.pulls.floored is None else [(": by the formula", result.pulls.floored)]
+    return [*floored, (": as trained", result.pulls)]
+
+
+def _panel(panel: Any, pulls: Pulls) -> str:
     from matplotlib.patches import Patch
 
-    assert result.pulls is not None
-    levels = list(result.pulls.quantiles)
-    epochs = len(result.pulls.clean)
+    levels = list(pulls.quantiles)
+    epochs = len(pulls.clean)
     chosen = sorted({round(i * (epochs - 1) / (BOXES - 1)) for i in range(BOXES)}) if epochs > 1 else [0]
     width = 0.3
     said, handles = [], []
-    pulls = result.pulls
     for side, (words, colour, of_epochs, means) in enumerate(
         (
             ("right labels", SERIES[0], pulls.clean, pulls.clean_mean),
