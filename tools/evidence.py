@@ -11,6 +11,7 @@ results/ and the data. Slices whose data is missing are skipped.
 """
 
 import argparse
+import json
 import shlex
 import subprocess
 import sys
@@ -23,7 +24,7 @@ from noiseproof.datasets import DataError
 from noiseproof.grids import load
 from noiseproof.grids.pace import in_words, parse_duration
 from noiseproof.grids.runner import require_data
-from noiseproof.results import read_records
+from noiseproof.results import Result, read_records
 
 sys.path.insert(0, str(Path(__file__).parent))
 import isic_winners
@@ -101,7 +102,23 @@ def recorded(results: Path, piece: Slice, grids: Sequence[str] | None = None) ->
     """Hashes of a slice's runs that are recorded: in files of these grids, or else of its own and the others'."""
     files = [results_file(results, grid) for grid in grids or (piece.grid, *piece.others)]
     lines = [line for file in files if file.exists() for line in read_records(file)]
-    return {line.config_hash for line in lines} & piece.hashes()
+    return {line.config_hash for line in lines if is_whole(line)} & piece.hashes()
+
+
+def is_whole(line: Result) -> bool:
+    """Whether a line has all that its grid is about: the first ones of gradients lack the formula's values."""
+    return line.pulls is None or line.pulls.floored is not None
+
+
+def leave_out_the_rest(file: Path) -> None:
+    """Take lines that are not whole out of a results file, so that their runs are trained again."""
+    if file.exists():
+        rest = {line.config_hash for line in read_records(file) if not is_whole(line)}
+        kept = [
+            text for text in file.read_text().splitlines(True) if json.loads(text)["config_hash"] not in rest
+        ]
+        if rest:
+            file.write_text("".join(kept))
 
 
 @dataclass(frozen=True)
@@ -153,6 +170,7 @@ def train(pieces: Sequence[Slice], results: Path, folder: Path, limits: Limits) 
         if left is not None and left < LEAST_SECONDS:
             print(f"Stopped before {piece.name}: {in_words(max(0.0, left))} left.")
             return 0
+        leave_out_the_rest(results_file(results, piece.grid))
         words = [*command(piece, results, folder), *limits.options(left)]
         print(
             f"{piece.name}: runs to train: {len(missing)}\n$ {shlex.join(['noiseproof', *words])}", flush=True

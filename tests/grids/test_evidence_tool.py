@@ -5,6 +5,7 @@ import importlib.util
 import json
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,7 +13,7 @@ import pytest
 from tests import warm
 
 from noiseproof.grids import load
-from noiseproof.results import read_records
+from noiseproof.results import read_records, write_results
 
 TOOLS = Path(__file__).parents[2] / "tools"
 pytestmark = pytest.mark.skipif(not TOOLS.is_dir(), reason="tools/ is not part of an installed package")
@@ -89,6 +90,28 @@ def test_slices_are_trained_in_turn_and_once(evidence, tmp_path, monkeypatch, ca
     assert len(read_records(results / "mine.jsonl")) == 4
     evidence.tell([first, rest], results, folder)
     assert "4 of   4" in capfd.readouterr().out
+
+
+def test_runs_that_lack_what_their_grid_is_about_are_trained_again(evidence, tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    Path("pulls.toml").write_text(
+        GRID.replace("seeds = [1, 2]", "seeds = [1]").replace('device = "cpu"', "gradient_quantiles = true")
+    )
+    piece = evidence.Slice("pulls", "pulls.toml")
+    monkeypatch.setattr(evidence, "subprocess", SimpleNamespace(run=start_warm))
+    results = Path("results")
+    assert evidence.train([piece], results, Path("runs"), evidence.Limits()) == 0
+    whole, *others = read_records(results / "pulls.jsonl")
+    assert whole.pulls.floored is not None
+    assert len(others) == 1
+    earlier = replace(whole, pulls=replace(whole.pulls, floored=None))
+    write_results(results / "pulls.jsonl", [earlier])
+    capfd.readouterr()
+    assert evidence.train([piece], results, Path("elsewhere"), evidence.Limits()) == 0
+    assert "pulls: runs to train: 1" in capfd.readouterr().out
+    again = {line.config_hash: line for line in read_records(results / "pulls.jsonl")}
+    assert len(again) == 2
+    assert again[whole.config_hash].pulls == whole.pulls
 
 
 def test_what_wins_the_tuning_goes_into_the_recipes_and_the_tuning_stays_whole(
