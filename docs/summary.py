@@ -2,13 +2,14 @@
 """The opening of docs/reproduce.md: what was rerun, how well it agrees with the paper, and what does not agree."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from textwrap import wrap
+
+from lost import GRID as LOST_CLASSES
+from lost import by_seed_in_words
+from words import wrapped
 
 from noiseproof.results import Gathered, lost_classes, table_of
 from noiseproof.results.formats import NOTHING, markdown_text
 from noiseproof.results.table import PUBLISHED_RULE, ResultTable, TableCell
-
-WIDTH = 120
 
 ON_LOST_CLASSES = (
     "Losses that are nearly linear in the predicted probability, such as MAE, hardly pull at samples whose class "
@@ -34,7 +35,7 @@ def summary(entries: Iterable[tuple[str, str]], gathered: Mapping[str, Gathered]
 
     Args:
         entries: titles in the paper, and names of grids.
-        gathered: the recorded runs of each grid that has any.
+        gathered: the recorded runs of each grid that has any, be it one of the paper's or not.
     """
     entries = list(entries)
     tables = {title: table_of(gathered[name]) for title, name in entries if name in gathered}
@@ -48,22 +49,11 @@ def summary(entries: Iterable[tuple[str, str]], gathered: Mapping[str, Gathered]
     if missing := [title for title, name in entries if name not in gathered]:
         lines += [*wrapped(f"**Not run yet**: {_listed(missing)}."), ""]
     lines += [*wrapped(PUBLISHED_RULE), ""]
-    items = [item for title, table in tables.items() for item in _disagreement(title, table)]
+    items = [item for title, table in tables.items() for item in _disagreement(title, table, gathered)]
     if items:
         lines += ["## What does not agree, and why", ""]
         lines += [line for item in items for line in wrapped(item, "* ")]
     return lines
-
-
-def wrapped(text: str, first: str = "") -> list[str]:
-    """A paragraph, or an item of a list, as lines of the house's width."""
-    return wrap(
-        first + text,
-        WIDTH,
-        subsequent_indent=" " * len(first),
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
 
 
 def seeds_in_words(table: ResultTable) -> str:
@@ -91,8 +81,10 @@ def _rows(title: str, table: ResultTable, found: Gathered) -> list[str]:
     link = f"[{found.expected - found.missing} of {found.expected}](#{table.name})"
     cells = [markdown_text(title), link, seeds_in_words(table)]
     whole, kept = table.agreement, table.agreement_where_classes_are_kept
+    within, judged = table.verdicts
     if whole is None:
-        return [f"| {' | '.join([*cells, 'no published numbers', NOTHING, NOTHING])} |"]
+        agreeing = f"{within} of {judged}" if judged else "no published numbers"
+        return [f"| {' | '.join([*cells, agreeing, NOTHING, NOTHING])} |"]
     rows = [(cells, whole)]
     if kept is not None and kept.cells < whole.cells:
         without = f"the same without {whole.cells - kept.cells} cells in which a run lost a class"
@@ -106,7 +98,7 @@ def _rows(title: str, table: ResultTable, found: Gathered) -> list[str]:
     ]
 
 
-def _disagreement(title: str, table: ResultTable) -> list[str]:
+def _disagreement(title: str, table: ResultTable, gathered: Mapping[str, Gathered]) -> list[str]:
     """What is outside the published spread, apart by whether a run of ours lost a class."""
     whole, kept = table.agreement, table.agreement_where_classes_are_kept
     outside = [cell for cell in table.cells.values() if cell.verdict == "outside"]
@@ -117,10 +109,11 @@ def _disagreement(title: str, table: ResultTable) -> list[str]:
     others = [cell for cell in outside if cell not in losing]
     items = []
     if losing:
+        losing.sort(key=_distance, reverse=True)
         items.append(
             f"**{name}, {len(losing)} cells outside the spread in which one of our runs lost a class**, which "
-            "costs up to its share of the test set: "
-            f"{', '.join(map(_with_difference, sorted(losing, key=_distance, reverse=True)))}. {ON_LOST_CLASSES}"
+            f"costs up to its share of the test set: {', '.join(map(_with_difference, losing))}. "
+            f"{ON_LOST_CLASSES} {by_seed_in_words(losing, gathered.get(LOST_CLASSES))}"
         )
     if others:
         by_chance = (kept or whole).by_chance
