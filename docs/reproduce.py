@@ -79,6 +79,7 @@ from the records in `results/`. Differences are ours − paper, ± is the standa
 
 {summary}
 
+{claims}
 ## Run it yourself
 
 A command can be stopped at any time and continues where it was; runs already recorded are not trained again.
@@ -128,8 +129,12 @@ def reproduce_page() -> str:
     }
     titles = {name: title for title, name in shown}
     lines = [
-        INTRODUCTION.format(summary="\n".join(summary(shown, gathered))),
-        *claims_section(gathered, lambda name: f"[{markdown_text(titles[name])}](#{name})"),
+        INTRODUCTION.format(
+            summary="\n".join(summary(shown, gathered)),
+            claims="\n".join(
+                claims_section(gathered, lambda name: f"[{markdown_text(titles[name])}](#{name})")
+            ),
+        ),
         "## Tables and figures of the paper",
         "",
         *_overview(shown, gathered, records),
