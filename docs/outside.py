@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The part of docs/reproduce.md on cells outside the published spread: what recorded runs say about each."""
 
+import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -52,7 +53,17 @@ def outside_section(table: ResultTable, others: Iterable[Result]) -> list[str]:
             "; ".join(_otherwise(cell, others)) or "–",
         )
         lines.append(f"| {' | '.join(values)} |")
-    return [*lines, ""]
+    return [*lines, "", *_more_seeds(table.name, cells)]
+
+
+def _more_seeds(name: str, cells: Iterable[TableCell]) -> list[str]:
+    """The command that trains more seeds of those that have one."""
+    single = [f"{cell.method}@{cell.noise}" for cell in cells if len(cell.results) == 1]
+    if not single:
+        return []
+    words = ["noiseproof", "bench", name, "--cells", ",".join(single), "--seeds", "2,3"]
+    words += ["--records", f"results/{name}.jsonl"]
+    return ["Other seeds of those that have one:", "", "```", shlex.join(words), "```", ""]
 
 
 def _otherwise(cell: TableCell, others: Iterable[Result]) -> list[str]:

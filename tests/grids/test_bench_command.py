@@ -48,6 +48,21 @@ def test_help_ends_with_examples(bench):
     assert "noiseproof bench my-grid.toml --ray auto" in done.output
 
 
+def test_pairs_of_a_method_and_a_noise_are_trained_alone(bench):
+    chosen = ("--cells", "ce@sym-0.4,ANL-CE@clean", "--seeds", "1,2", *SMALL)
+    rows = [
+        line for line in bench("digits-table", "--dry-run", *chosen).output.splitlines() if " seed " in line
+    ]
+    assert [tuple(row.split()[:2]) for row in rows] == [("CE", "sym-0.4"), ("ANL-CE", "clean")] * 2
+    done = bench("digits-table", *chosen)
+    assert done.exit_code == 0, done.output
+    with Store("runs") as store:
+        trained = {(run.config["loss"], run.config["noise"], run.config["seed"]) for run in store.runs()}
+    assert trained == {
+        (loss, noise, seed) for loss, noise in (("ce", "sym-0.4"), ("anl-ce", "clean")) for seed in (1, 2)
+    }
+
+
 @pytest.mark.parametrize("name", names())
 def test_a_dry_run_needs_no_data_and_writes_nothing(bench, tmp_path, name):
     done = bench(name, "--dry-run", "--device", "cpu")
@@ -149,6 +164,10 @@ def test_parts_share_a_grid_out(bench):
         (["cifar10-tabel"], "grid: unknown name 'cifar10-tabel'; did you mean 'cifar10-table'?"),
         (["digits-table", "--methods", "anlce"], "did you mean 'ANL-CE'?"),
         (["digits-table", "--noise", "sym-0.5"], "noises of grid digits-table: unknown name 'sym-0.5'"),
+        (["digits-table", "--cells", "ce"], "cells: expected METHOD@NOISE, such as ANL-CE@sym-0.8, got 'ce'"),
+        (["digits-table", "--cells", "ce@"], "cells: expected METHOD@NOISE"),
+        (["digits-table", "--cells", "ce@sym-0.5"], "noises of grid digits-table: unknown name 'sym-0.5'"),
+        (["digits-table", "--cells", "mae@clean", "--methods", "ce"], "unknown name 'mae'"),
         (
             ["digits-table", "--seeds", "one"],
             "--seeds: expected whole numbers such as 1,2,3 or 4-8, got 'one'",

@@ -41,6 +41,8 @@ def test_the_slices_are_the_runs_that_are_wanted(evidence):
     assert len(hashes["cifar10-all"]) == 360
     assert (len(hashes["isic-tuning"]), len(hashes["isic-1"]), len(hashes["isic-all"])) == (17, 49, 147)
     assert len(hashes["cifar100-1"]) == 9
+    assert len(hashes["outside"]) == 28
+    assert hashes["outside"] < hashes["cifar10-all"] - table
     assert hashes["cifar100-1"] < hashes["cifar100-more"]
     for piece in evidence.SLICES:
         shared = {cell.config.hash for grid in piece.others for cell in load(grid).cells()}

@@ -126,6 +126,15 @@ def test_narrowing_by_label_loss_noise_and_seed():
         grid.narrowed(noises=["sym-0.5"])
 
 
+def test_narrowing_to_pairs_keeps_what_they_name_and_can_be_narrowed_again():
+    grid = load("cifar10-table").narrowed(seeds=[1], cells=["mae@dep-0.4", "CE@real", "ce@dep-0.4"])
+    assert ([each.label for each in grid.methods], grid.noises) == (["CE", "MAE"], ("dep-0.4", "real"))
+    pairs = [(cell.method.label, cell.noise) for cell in grid.cells()]
+    assert pairs == [("CE", "dep-0.4"), ("CE", "real"), ("MAE", "dep-0.4")]
+    assert [cell.noise for cell in grid.narrowed(["mae"]).cells()] == ["dep-0.4"]
+    assert [cell.noise for cell in grid.narrowed(cells=["ce@real"]).cells()] == ["real"]
+
+
 def test_settings_of_the_narrowed_grid_win_over_all():
     grid = load("overfitting-curves").narrowed(settings={"precision": "float32", "l1": 0.25})
     assert {(cell.config.precision, cell.config.l1) for cell in grid.cells()} == {("float32", 0.25)}

@@ -37,7 +37,7 @@ RUNS = {
     "alpha-beta-grid": 25,
     "cifar10-beyond": 4 * 10 * 3,
     "cifar100-beyond": 4 * 10 * 3,
-    "cifar10-alternatives": 6 * 10 * 3,
+    "cifar10-alternatives": 6 * 13 * 3,
     "cifar10-precision": 6 * 2 * 3,
     "cifar10-lost-classes": 6 * 3 * 8,
     "digits-table": 12 * 6 * 3,
@@ -198,7 +198,7 @@ def test_alternatives_stand_beside_the_tables_own_runs():
     table = {cell.config.hash for cell in load("cifar10-table").cells()}
     shared = [cell for cell in load("cifar10-alternatives").cells() if cell.config.hash in table]
     assert {(cell.method.label, cell.noise) for cell in shared} == set(
-        product(("CE", "FL", "ANL-CE", "ANL-FL"), ("sym-0.4", "sym-0.8", "asym-0.4", "dep-0.4"))
+        product(("CE", "FL", "ANL-CE", "ANL-FL"), ("sym-0.4", "sym-0.8", "asym-0.4", "dep-0.2", "dep-0.4"))
     )
 
 

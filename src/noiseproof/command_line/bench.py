@@ -16,6 +16,7 @@ from noiseproof.command_line.options import (
     OnlyNoises,
     OnlySeeds,
     Quiet,
+    read_items,
     read_part,
     read_selection,
     read_setting,
@@ -40,6 +41,8 @@ EPILOG = """
 
   noiseproof bench cifar10-table --methods anl-ce,apl --noise sym-0.8 --seeds 1 --budget 20m
 
+  noiseproof bench cifar10-table --cells MAE@dep-0.4,FL@real --seeds 2,3
+
   noiseproof bench cifar10-table --precision float32 --retry-failed
 
   noiseproof bench my-grid.toml --set epochs=30 --records results/my-grid.jsonl
@@ -62,6 +65,13 @@ def bench(
     methods: OnlyMethods = None,
     noise: OnlyNoises = None,
     seeds: OnlySeeds = None,
+    cells: Annotated[
+        str | None,
+        typer.Option(
+            metavar="METHOD@NOISE,…",
+            help="Only these pairs of a method and a noise, such as MAE@dep-0.4,FL@real.",
+        ),
+    ] = None,
     budget: Annotated[
         str | None,
         typer.Option(
@@ -129,14 +139,14 @@ def bench(
         _list_grids()
         return
     try:
-        chosen, cells = _chosen(grid, methods, noise, seeds, precision, device, set_ or [], part)
+        chosen, runs = _chosen(grid, methods, noise, seeds, cells, precision, device, set_ or [], part)
         options = _Options(
             folder, pack, processes, budget, stop_after, retry_failed, ray, records, from_files or [], quiet
         )
         if dry_run:
-            _tell_plan(chosen, cells, options)
+            _tell_plan(chosen, runs, options)
             return
-        outcome = _train(chosen, cells, options)
+        outcome = _train(chosen, runs, options)
     except (ValueError, TypeError, DataError, OSError, ImportError, RuntimeError) as error:
         fail(error)
     except KeyboardInterrupt:
@@ -203,6 +213,7 @@ def _chosen(
     methods: str | None,
     noise: str | None,
     seeds: str | None,
+    pairs: str | None,
     precision: str | None,
     device: str | None,
     settings: list[str],
@@ -215,6 +226,7 @@ def _chosen(
     grid = grids.load(name).narrowed(
         *read_selection(methods, noise, seeds),
         said,
+        None if pairs is None else read_items(pairs, "--cells"),
     )
     cells = grid.cells()
     if part is not None:

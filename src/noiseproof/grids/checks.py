@@ -98,6 +98,21 @@ def chosen_noises(grid: "Grid", wanted: Iterable[str]) -> tuple[str, ...]:
     return tuple(noise for noise in grid.noises if noise in chosen)
 
 
+def chosen_pairs(grid: "Grid", wanted: Iterable[str]) -> frozenset[tuple[str, str]]:
+    """Labels of methods and noises, of texts such as ``MAE@dep-0.4``; a loss stands for all methods with it."""
+    pairs: set[tuple[str, str]] = set()
+    for text in wanted:
+        method, at, noise = text.rpartition("@")
+        if not (at and method and noise):
+            raise ValueError(f"cells: expected METHOD@NOISE, such as ANL-CE@sym-0.8, got {text!r}")
+        pairs |= {
+            (chosen.label, each)
+            for chosen in chosen_methods(grid, [method])
+            for each in chosen_noises(grid, [noise])
+        }
+    return frozenset(pairs)
+
+
 def _shown_as(noise: str) -> str:
     return short_name(str(parse_name(noise)))
 

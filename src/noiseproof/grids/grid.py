@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from noiseproof.datasets import DataError
-from noiseproof.grids.checks import check_grid, chosen_methods, chosen_noises
+from noiseproof.grids.checks import check_grid, chosen_methods, chosen_noises, chosen_pairs
 from noiseproof.training.config import NOT_PART_OF_THE_RESULT, Config
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ class Grid:
         recipe: a recipe's name or TOML file, where not the data set's own; ``"auto"`` for a plan, which data of the
             user's own has without it.
         overrides: fields of the config that win over everything, such as those of a command line.
+        only: pairs of a method's label and a noise, where only some of all are wanted.
     """
 
     name: str
@@ -71,6 +72,7 @@ class Grid:
     columns: Mapping[str, str] = field(default_factory=dict)
     recipe: str | None = None
     overrides: Mapping[str, Any] = field(default_factory=dict)
+    only: frozenset[tuple[str, str]] | None = None
 
     def __post_init__(self) -> None:
         check_grid(self)
@@ -113,6 +115,7 @@ class Grid:
             for seed in self.seeds
             for method in self.methods
             for noise in self.noises
+            if self.only is None or (method.label, noise) in self.only
         ]
         seen: dict[str, Cell] = {}
         for cell in cells:
@@ -130,6 +133,7 @@ class Grid:
         noises: Iterable[str] | None = None,
         seeds: Iterable[int] | None = None,
         settings: Mapping[str, Any] | None = None,
+        cells: Iterable[str] | None = None,
     ) -> "Grid":
         """Return a part of the grid, with other seeds or settings if asked for.
 
@@ -138,19 +142,34 @@ class Grid:
             noises: noises of the grid.
             seeds: any seeds, also others than the grid's.
             settings: fields of the config that win over the grid's and the methods' own.
+            cells: pairs of a method and a noise, as ``METHOD@NOISE``, where not all of these are wanted.
 
         Example:
             >>> from noiseproof.grids import load
             >>> part = load("cifar10-table").narrowed(["anl-ce", "apl"], ["sym-0.8"], [1])
             >>> [(cell.method.label, cell.noise, cell.seed) for cell in part.cells()]
             [('APL', 'sym-0.8', 1), ('ANL-CE', 'sym-0.8', 1)]
+            >>> part = load("cifar10-table").narrowed(seeds=[1], cells=["mae@dep-0.4", "fl@real"])
+            >>> [(cell.method.label, cell.noise, cell.seed) for cell in part.cells()]
+            [('FL', 'real', 1), ('MAE', 'dep-0.4', 1)]
         """
-        return replace(
+        part = replace(
             self,
             methods=self.methods if methods is None else chosen_methods(self, methods),
             noises=self.noises if noises is None else chosen_noises(self, noises),
             seeds=self.seeds if seeds is None else tuple(seeds),
             overrides=merged(self.overrides, settings or {}),
+        )
+        if cells is None:
+            return part
+        only = chosen_pairs(part, cells)
+        return replace(
+            part,
+            methods=tuple(
+                method for method in part.methods if any(method.label == label for label, _ in only)
+            ),
+            noises=tuple(noise for noise in part.noises if any(noise == other for _, other in only)),
+            only=only if part.only is None else only & part.only,
         )
 
     def _config(self, configs: "Configs", method: Method, noise: str, seed: int) -> Config:
