@@ -387,7 +387,7 @@ RECIPES: dict[str, dict[str, dict[str, float]]] = {
         "jal-fl": {"alpha": 50, "beta": 1, "a": 30, "gamma": 0.5},
         "eps-ce+mae": {"alpha": 0.015, "beta": 0.3, "m": 1e3},
         "eps-fl+mae": {"alpha": 0.015, "beta": 0.3, "m": 1e3, "gamma": 0.1},
-        "logitclip-ce": {"bound": 1.2},
+        "logitclip-ce": {"bound": 1.2, "published": True},
     },
     "animal10n": {"gce": {"q": 0.5}, "anl-ce": {"alpha": 0.5, "beta": 1}},
     "clothing1m": {
@@ -439,7 +439,7 @@ EPSILON_SOFTMAX: dict[tuple[str, str, float], tuple[float, float, float]] = {
     ("cifar100", "asym", 0.4): (0.004, 1, 1e2),
 }
 
-# (recipe, noise kind, noise rate) -> bound of LogitClip.
+# (recipe, noise kind, noise rate) -> bound of LogitClip, by the published rule.
 LOGIT_CLIP: dict[tuple[str, str, float], float] = {
     ("cifar10", "sym", 0.2): 1,
     ("cifar10", "sym", 0.4): 1,

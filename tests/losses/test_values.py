@@ -357,7 +357,7 @@ def test_epsilon_softmax_recipes_by_noise(name, key):
 def test_logit_clip_recipes_by_noise(key):
     recipe, kind, rate = key
     module = losses.create("logitclip-ce", recipe=recipe, noise=f"{kind}-{rate}", reduction="none")
-    assert_is_the_recipe(module, "logitclip-ce", {"bound": reference.LOGIT_CLIP[key]})
+    assert_is_the_recipe(module, "logitclip-ce", {"bound": reference.LOGIT_CLIP[key], "published": True})
 
 
 @pytest.mark.parametrize("name", NAMES)

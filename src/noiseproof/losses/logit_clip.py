@@ -20,7 +20,8 @@ def clip_logits(logits: Tensor, bound: float, *, published: bool = False) -> Ten
         logits: (N, K), (N, K, d1, …) or (K,).
         bound: δ, over 0.
         published: what public code does instead: wherever the norm exceeds ``1/bound``, rescale it to
-            ``bound``, up or down.
+            ``bound``, up or down. The constants of the recipes are of a code that does so. The authors' own code
+            follows the same rule, but is told 1/δ: there, 1.5 stands for ``bound=1/1.5``.
 
     Example:
         >>> import torch
