@@ -263,8 +263,9 @@ def test_a_loss_has_what_was_published_for_as_many_classes(loss, classes, paper)
 
 def test_numbers_that_were_published_by_noise_are_those_of_the_noise():
     plan = chosen(facts(noise=Noise(0.4, "asym")), loss="logitclip-ce")
-    assert plan["loss_parameters"].value == {"bound": 2.5}
-    assert chosen(facts(), loss="logitclip-ce")["loss_parameters"].value == {"bound": 1.0}
+    assert plan["loss_parameters"].value == {"bound": 2.5, "published": True}
+    without = chosen(facts(), loss="logitclip-ce")["loss_parameters"].value
+    assert without == {"bound": 1.0, "published": True}
 
 
 def test_lambda_is_borrowed_where_none_was_published():
