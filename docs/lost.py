@@ -81,23 +81,36 @@ def _seeds(early: Mapping[int, int], late: Mapping[int, int]) -> str:
 
 
 def by_seed_in_words(cells: Sequence[TableCell], gathered: Gathered | None) -> str:
-    """How the seeds of these cells compare with others in the first epochs; empty where that is not on record."""
+    """Whether the seed may explain that our runs of these cells lost a class; empty without any to tell by.
+
+    It may where most seeds lose none in the first epochs, and cannot where most lose some.
+    """
     if gathered is None:
         return ""
     early = _by_cell(gathered.results)
-    said = []
+    by_luck, by_rule, unknown = [], [], []
     for cell in cells:
-        numbers = early.get((cell.method, cell.noise), {})
-        own = [numbers[result.seed] for result in cell.results if result.seed in numbers]
-        if own:
-            middle = f"{median(numbers.values()):g}"
-            said.append(
-                f"{markdown_text(cell.method)} at {cell.noise} {', '.join(map(str, own))} and {middle}"
+        name = f"{markdown_text(cell.method)} at {cell.noise}"
+        numbers = list(early.get((cell.method, cell.noise), {}).values())
+        if not numbers:
+            above = (
+                " (above the paper, whose own runs must have lost more)" if (cell.difference or 0) > 0 else ""
             )
-    if not said:
+            unknown.append(f"{name}{above}")
+            continue
+        losing = sum(1 for number in numbers if number)
+        if median(numbers) == 0:
+            by_luck.append(f"{name} ({losing} of {len(numbers)} seeds)")
+        else:
+            by_rule.append(f"{name} ({losing} of {len(numbers)}, {min(numbers)} to {max(numbers)} classes)")
+    if not by_luck and not by_rule:
         return ""
-    epochs, seeds = gathered.results[0].config["epochs"], len({run.seed for run in gathered.results})
-    return (
-        f"Classes [lost in the first {epochs} epochs](#{GRID}) with the seed of these runs, and in the median of "
-        f"{seeds} seeds: {'; '.join(said)}."
-    )
+    epochs = gathered.results[0].config["epochs"]
+    said = []
+    if by_luck:
+        said.append(f"The seed may explain those where few seeds lose one: {' and '.join(by_luck)}")
+    if by_rule:
+        said.append(f"The seed does not explain those where most do: {' and '.join(by_rule)}")
+    if unknown:
+        said.append(f"Not looked into: {' and '.join(unknown)}")
+    return f"Many seeds were tried for [the first {epochs} epochs](#{GRID}). {'. '.join(said)}."

@@ -6,20 +6,29 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from words import wrapped
+
 from noiseproof.noise import parse_name
 from noiseproof.results import Result, lost_classes, summarise
-from noiseproof.results.formats import markdown_text
+from noiseproof.results.formats import NOTHING, markdown_text
 from noiseproof.results.lost_classes import named
 from noiseproof.results.table import ResultTable, TableCell
 
 CHOICES = ("precision", "noise", "noise_seed", "loss_parameters")
 """Fields in which another run of a cell may differ: where the paper's text and code leave a choice."""
 
-INTRODUCTION = """\
-"Lost classes" are those that a run hardly ever predicts (mean probability below a tenth of their share of its
-labels), with the seed in brackets. Each costs up to its share of the test set, so such runs differ in whole steps.
-"With other settings" has the same cell in another precision, with another noise generator or another gradient: its
-mean (seeds) and that mean's difference from the paper's. A dash means that no such run is recorded."""
+WHERE_KNOWN = {
+    "lost classes": (
+        "“Lost classes” are those that a run hardly ever predicts (mean probability below a tenth of their share "
+        "of its labels), with the seed in brackets. Each costs up to its share of the test set, so such runs "
+        "differ in whole steps."
+    ),
+    "with other settings": (
+        "“With other settings” has the same cell in another precision, with another noise generator or another "
+        "gradient: its mean (seeds) and that mean's difference from the paper's."
+    ),
+}
+"""Columns that are shown where a cell has something in them, and what they mean."""
 
 
 def outside_section(table: ResultTable, others: Iterable[Result]) -> list[str]:
@@ -33,27 +42,32 @@ def outside_section(table: ResultTable, others: Iterable[Result]) -> list[str]:
     if not cells:
         return []
     others = list(others)
-    lines = [
+    rows = [_row(cell, others) for cell in cells]
+    columns = [name for name in rows[0] if name not in WHERE_KNOWN or any(row[name] for row in rows)]
+    explained = " ".join(text for name, text in WHERE_KNOWN.items() if name in columns)
+    return [
         f"#### Outside the published spread: {len(cells)} of {table.verdicts[1]} cells",
         "",
-        INTRODUCTION,
+        *([*wrapped(explained), ""] if explained else []),
+        f"| {' | '.join(columns)} |",
+        "|---" * len(columns) + "|",
+        *(f"| {' | '.join(row[name] or NOTHING for name in columns)} |" for row in rows),
         "",
-        "| noise | method | ours − paper | allowed | seeds | lost classes | with other settings |",
-        "|---|---|---|---|---|---|---|",
+        *_more_seeds(table.name, cells),
     ]
-    for cell in cells:
-        lost = [(result.seed, names) for result in cell.results if (names := lost_classes(result))]
-        values = (
-            markdown_text(cell.noise),
-            markdown_text(cell.method),
-            f"{cell.difference:+.2f}",
-            f"± {cell.tolerance:.2f}",
-            ", ".join(str(result.seed) for result in cell.results),
-            "; ".join(f"{markdown_text(named(names))} ({seed})" for seed, names in lost) or "–",
-            "; ".join(_otherwise(cell, others)) or "–",
-        )
-        lines.append(f"| {' | '.join(values)} |")
-    return [*lines, "", *_more_seeds(table.name, cells)]
+
+
+def _row(cell: TableCell, others: Iterable[Result]) -> dict[str, str]:
+    lost = [(result.seed, names) for result in cell.results if (names := lost_classes(result))]
+    return {
+        "noise": markdown_text(cell.noise),
+        "method": markdown_text(cell.method),
+        "ours − paper": f"{cell.difference:+.2f}",
+        "allowed": f"± {cell.tolerance:.2f}",
+        "seeds": ", ".join(str(result.seed) for result in cell.results),
+        "lost classes": "; ".join(f"{markdown_text(named(names))} ({seed})" for seed, names in lost),
+        "with other settings": "; ".join(_otherwise(cell, others)),
+    }
 
 
 def _more_seeds(name: str, cells: Iterable[TableCell]) -> list[str]:

@@ -5,7 +5,7 @@ from reproduce import RESULTS
 from summary import seeds_in_words
 
 from noiseproof.grids import load
-from noiseproof.results import gather, table_of
+from noiseproof.results import gather, lost_classes, table_of
 from noiseproof.results.formats import NOTHING, markdown_text
 from noiseproof.results.table import ResultTable
 
@@ -35,7 +35,7 @@ def _comparison() -> str:
         "Test accuracy on CIFAR-10 after the last epoch; each cell has our result and, in italics, the paper's. "
         f"So far {found.expected - found.missing} of {found.expected} runs are done, with "
         f"{seeds_in_words(table)}, in {' and '.join(precisions)} on {' and '.join(machines)}. The paper's numbers "
-        "are means of three seeds.",
+        "are means of three seeds; ✗ marks what is outside their spread.",
         "",
         f"| | {' | '.join(NOISES)} |",
         "|---" * (1 + len(NOISES)) + "|",
@@ -59,9 +59,8 @@ def _agreement(table: ResultTable) -> list[str]:
     )
     if kept is not None and kept.cells < whole.cells:
         text += (
-            f" In {whole.cells - kept.cells} cells, at least one of our runs gave up a class, as losses such as "
-            f"MAE occasionally do; the remaining cells differ by {kept.difference:+.2f} ± "
-            f"{kept.standard_error:.2f}."
+            f" In {whole.cells - kept.cells} cells, at least one of our runs gave up a class ({_losing(table)}); "
+            f"the others differ by {kept.difference:+.2f} ± {kept.standard_error:.2f}."
         )
     if (repeated := table.agreement_of_repeated_cells) is not None and repeated.cells < whole.cells:
         text += (
@@ -72,8 +71,19 @@ def _agreement(table: ResultTable) -> list[str]:
     return [text]
 
 
+def _losing(table: ResultTable) -> str:
+    """How many runs of each method lost a class, the most first, of those that did."""
+    counts = []
+    for method in table.methods:
+        runs = [run for noise in table.noises for run in table.cells[method, noise].results]
+        if losing := sum(1 for run in runs if lost_classes(run)):
+            counts.append((losing / len(runs), f"{method} in {losing} of {len(runs)} runs"))
+    return ", ".join(words for _, words in sorted(counts, reverse=True))
+
+
 def _cell(table: ResultTable, method: str, noise: str) -> str:
     cell = table.cells[method, noise]
-    ours = NOTHING if cell.ours is None else f"{cell.ours.mean:.2f}"
+    outside = " ✗" if cell.verdict == "outside" else ""
+    ours = NOTHING if cell.ours is None else f"{cell.ours.mean:.2f}{outside}"
     paper = NOTHING if cell.published is None else f"{cell.published.mean:.2f}"
     return f"{ours}<br>*{paper}*"

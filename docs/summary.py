@@ -13,18 +13,18 @@ from noiseproof.results.table import PUBLISHED_RULE, ResultTable, TableCell
 
 ON_LOST_CLASSES = (
     "Losses that are nearly linear in the predicted probability, such as MAE, hardly pull at samples whose class "
-    "they find improbable. So a class that falls behind early may be given up for good, and which one depends on "
-    "the seed."
+    "they find improbable. So a class that falls behind early may be given up for good; how many, depends on the "
+    "noise and on the seed."
 )
 
 REASONS = {
     "isic-table": (
         "The data are not the paper's but [a stand-in](segmentation.md) at half the side length, and the "
-        "hyperparameters are our own choice, since none are published. Under strong noise, GCE, MAE, SCE and APL "
-        "lose less than in the paper, and T-Loss is lower in every column, so the paper's order of drops is not "
-        "reproduced. Our networks hardly learn wrong masks by heart, whatever the loss; with weaker augmentation, "
-        "[they do](segmentation.md#augmentation), and the paper does not state how strong its own was. Why T-Loss "
-        "is lower is not known."
+        "hyperparameters of the losses are our own choice, since only the optimiser's are published. Under "
+        "strong noise, GCE, MAE, SCE and APL lose less than in the paper, and T-Loss is lower in every column, "
+        "so the paper's order of drops is not reproduced. Our networks hardly learn wrong masks by heart, "
+        "whatever the loss; with weaker augmentation, [they do](segmentation.md#augmentation), and the paper "
+        "does not state how strong its own was. Why T-Loss is lower is not known."
     ),
 }
 """What is known of the reason why a grid's cells do not agree, where its records do not say."""
@@ -120,14 +120,18 @@ def _disagreement(title: str, table: ResultTable, gathered: Mapping[str, Gathere
         items.append(
             f"**{name}, {len(others)} {'other ' if losing else ''}cells outside the spread**, off by "
             f"{_range(others)} points{_alone(others)} ([listed below](#{table.name})). By chance it would be "
-            f"{by_chance:.1f} cells, if the published deviations were exact. "
+            f"{by_chance:.1f} cells, since deviations of a few seeds are uncertain themselves. "
             + " ".join(filter(None, [_by_method(table) if not losing else "", REASONS.get(table.name)]))
         )
     return [item.rstrip() for item in items]
 
 
 def _alone(cells: Sequence[TableCell]) -> str:
-    return ", all with one seed" if all(len(cell.results) == 1 for cell in cells) else ""
+    repeated = [cell for cell in cells if len(cell.results) > 1]
+    if not repeated:
+        return ", all with one seed"
+    named = " and ".join(f"{markdown_text(cell.method)} at {cell.noise}" for cell in repeated)
+    return f", all but {named} with one seed" if len(repeated) < len(cells) else ""
 
 
 def _range(cells: Iterable[TableCell]) -> str:

@@ -40,9 +40,12 @@ class Agreement:
         distance: median of |ours − paper|.
         spread: the same in standard errors of each cell, by its published deviation; None where none has one.
         spread_by_chance: what that would be if ours had the paper's distribution.
+        spread_chance: how probable so large a spread would then be, were the cells independent. They share seeds,
+            so that it is more probable than this.
         outside: cells that are not within the published spread.
-        by_chance: how many would be if ours had the paper's distribution, with exactly the published deviation. A
-            lower bound, about: a deviation that came out small by luck leaves more outside.
+        by_chance: how many would be if ours had the paper's distribution: the published deviation as the true one,
+            and every printed deviation an estimate of it from few seeds. A lower bound, about: a published
+            deviation that came out small by luck leaves more outside.
     """
 
     cells: int
@@ -51,6 +54,7 @@ class Agreement:
     distance: float
     spread: float | None
     spread_by_chance: float | None
+    spread_chance: float | None
     outside: int
     by_chance: float
 
@@ -60,12 +64,14 @@ class Agreement:
             f"{self.standard_error:.2f} points (mean and its standard error), half of them by at most "
             f"{self.distance:.2f}"
         )
-        if self.spread is None:
+        if self.spread is None or self.spread_chance is None:
             return f"{text}; {self.outside} are outside the published spread."
+        chance = "less than 0.001" if self.spread_chance < 0.001 else f"{self.spread_chance:.2g}"
         return (
             f"{text}. In units of the standard error that the published deviations give, half differ by at most "
-            f"{self.spread:.2f}; chance alone would give {self.spread_by_chance:.2f}. {self.outside} are outside "
-            f"the published spread; by chance it would be {self.by_chance:.1f}, if those deviations were exact."
+            f"{self.spread:.2f}; chance alone would give {self.spread_by_chance:.2f}, and so much with probability "
+            f"{chance} if the cells were independent. {self.outside} are outside the published spread; by chance "
+            f"it would be {self.by_chance:.1f}, since deviations of a few seeds are uncertain themselves."
         )
 
 
@@ -81,14 +87,15 @@ def agreement_of(pairs: Iterable[tuple[Summary, Summary]], outside: int) -> Agre
         >>> print(agreement_of([(Summary(60.9 + 0.02 * i, None, 1), paper) for i in range(10)], 0))
         Over 10 cells, our results differ from the paper's by -0.01 ± 0.02 points (mean and its standard error),
         half of them by at most 0.05. In units of the standard error that the published deviations give, half
-        differ by at most 0.09; chance alone would give 0.82. 0 are outside the published spread; by chance it
-        would be 1.5, if those deviations were exact.
+        differ by at most 0.09; chance alone would give 0.82, and so much with probability 1 if the cells were
+        independent. 0 are outside the published spread; by chance it would be 1.5, since deviations of a few
+        seeds are uncertain themselves.
     """
     pairs = list(pairs)
     if len(pairs) < FEWEST_CELLS:
         return None
     differences = [ours.mean - paper.mean for ours, paper in pairs]
-    spread, spread_by_chance = _spread(pairs)
+    spread, spread_by_chance, spread_chance = _spread(pairs) or (None, None, None)
     return Agreement(
         len(pairs),
         mean(differences),
@@ -96,23 +103,28 @@ def agreement_of(pairs: Iterable[tuple[Summary, Summary]], outside: int) -> Agre
         median(map(abs, differences)),
         spread,
         spread_by_chance,
+        spread_chance,
         outside,
         sum(chance_of_being_outside(ours.n, paper) for ours, paper in pairs),
     )
 
 
-def _spread(pairs: Iterable[tuple[Summary, Summary]]) -> tuple[float | None, float | None]:
-    """Median of |ours − paper| in standard errors, and what it is for runs of the paper's distribution."""
-    from scipy.special import stdtrit
+def _spread(pairs: Iterable[tuple[Summary, Summary]]) -> tuple[float, float, float] | None:
+    """Median of |ours − paper| in standard errors, what it is for runs of the paper's distribution, and how
+    probable it then is that at least half of the cells differ by as much."""
+    from scipy.special import bdtrc, stdtr, stdtrit
 
     known = [(ours, paper, paper.std) for ours, paper in pairs if paper.std and paper.n > 1]
     if not known:
-        return None, None
+        return None
     errors = [
         abs(ours.mean - paper.mean) / (deviation * math.sqrt(1 / ours.n + 1 / paper.n))
         for ours, paper, deviation in known
     ]
-    return median(errors), mean(float(stdtrit(paper.n - 1, 0.75)) for _, paper, _ in known)
+    spread, half = median(errors), math.ceil(len(known) / 2)
+    beyond = mean(2 * float(stdtr(paper.n - 1, -spread)) for _, paper, _ in known)
+    expected = mean(float(stdtrit(paper.n - 1, 0.75)) for _, paper, _ in known)
+    return spread, expected, float(bdtrc(half - 1, len(known), beyond))
 
 
 def chance_of_being_outside(seeds: int, paper: Summary) -> float:

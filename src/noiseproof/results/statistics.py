@@ -54,9 +54,14 @@ def published_tolerance(ours: Summary, published: Summary) -> float:
     >>> published_tolerance(Summary(62.0, None, 1), Summary(61.27, None, 3))
     0.5
     """
+    return max(two_standard_errors(ours, published), LEAST_TOLERANCE)
+
+
+def two_standard_errors(ours: Summary, published: Summary) -> float:
+    """Of the difference between our mean and the published one: the tolerance without its least value."""
     theirs = 0.0 if published.std is None else published.std
     mine = theirs if ours.std is None else ours.std
-    return max(2 * math.sqrt(mine**2 / ours.n + theirs**2 / published.n), LEAST_TOLERANCE)
+    return 2 * math.sqrt(mine**2 / ours.n + theirs**2 / published.n)
 
 
 def is_within_published_spread(ours: Summary, published: Summary) -> bool:

@@ -158,7 +158,10 @@ class ResultTable:
             return (str(whole),)
         count, text = whole.cells - kept.cells, str(kept)
         left_out = f"the {count} cells" if count > 1 else "the cell"
-        apart = f"Without {left_out} in which one of our runs lost a class: {text[0].lower()}{text[1:]}"
+        apart = (
+            f"Without {left_out} in which one of our runs lost a class, a choice by our own outcome, since the "
+            f"paper's runs may have lost some too: {text[0].lower()}{text[1:]}"
+        )
         return str(whole), apart
 
     @property
