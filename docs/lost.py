@@ -2,7 +2,6 @@
 """The part of docs/reproduce.md on classes that runs give up: how many with each seed, early and at the end."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from statistics import median
 
 from words import wrapped
 
@@ -13,104 +12,122 @@ from noiseproof.results.table import TableCell
 GRID = "cifar10-lost-classes"
 """Many seeds of the first few epochs."""
 
-INTRODUCTION = (
-    "How many classes were lost after {epochs} epochs, seed by seed (1 to {seeds}); after an arrow, how many are "
-    "lost at the end of the CIFAR-10 table's run of the same seed, where there is one. A dash means none."
+TABLE = "cifar10-table"
+"""The same runs to their end."""
+
+FEWEST_SEEDS = 5
+"""Seeds from which on something is said of how many lose a class."""
+
+BAD_LUCK, NONE_EARLY, BY_RULE, UNKNOWN = (
+    "Few of them lose a class, so that ours may be bad luck",
+    "None of them does",
+    "Many of them do, so that luck explains little",
+    "Not tried",
 )
 
+INTRODUCTION = (
+    "How many classes were lost after {epochs} epochs with seeds {seeds}; after an arrow, how many are lost at the "
+    f"end of the run of `{TABLE}` with the same seed, where there is one. A dash means none, a question mark a run "
+    "that is not recorded."
+)
 
-Numbers = dict[tuple[str, str], dict[int, int]]
-"""Of lost classes, by method and noise, then seed."""
+Lost = dict[tuple[str, str], dict[int, tuple[str, ...]]]
+"""Names of lost classes, by method and noise, then seed."""
 
 
-def _by_cell(results: Iterable[Result]) -> Numbers:
-    found: Numbers = {}
+def _by_cell(results: Iterable[Result]) -> Lost:
+    found: Lost = {}
     for result in results:
         if result.predicted_marginals:
-            found.setdefault((result.method, result.noise), {})[result.seed] = len(lost_classes(result))
+            found.setdefault((result.method, result.noise), {})[result.seed] = lost_classes(result)
     return found
 
 
 def lost_section(gathered: Gathered, table: Iterable[Result]) -> list[str]:
-    """Methods × noises, each with its seeds' numbers of lost classes.
+    """Methods × noises, each with its seeds' numbers of lost classes; nothing if no predictions are recorded.
 
     Args:
         gathered: runs of the grid of first epochs.
         table: runs to the end, of which those with the same method, noise and seed are named beside them.
     """
     early, late = _by_cell(gathered.results), _by_cell(table)
+    if not early:
+        return []
     methods = list(dict.fromkeys(method for method, _ in early))
     noises = list(dict.fromkeys(noise for _, noise in early))
-    seeds = max(max(numbers) for numbers in early.values())
+    seeds = sorted({seed for by_seed in early.values() for seed in by_seed})
     epochs = gathered.results[0].config["epochs"]
+    said = INTRODUCTION.format(epochs=epochs, seeds=", ".join(map(str, seeds)))
     lines = [
-        *wrapped(f"{INTRODUCTION.format(epochs=epochs, seeds=seeds)} {_still_lost(early, late)}".rstrip()),
+        *wrapped(f"{said} {_still_lost(early, late)}".rstrip()),
         "",
         f"| method | {' | '.join(noises)} |",
         "|---" * (1 + len(noises)) + "|",
     ]
     for method in methods:
-        cells = [_seeds(early.get((method, noise), {}), late.get((method, noise), {})) for noise in noises]
+        places = [(method, noise) for noise in noises]
+        cells = [_in_order(seeds, early.get(place, {}), late.get(place, {})) for place in places]
         lines.append(f"| {markdown_text(method)} | {' | '.join(cells)} |")
     return [*lines, ""]
 
 
-def _still_lost(early: Numbers, late: Numbers) -> str:
-    """Of the classes that were lost early in runs that went on to the end, how many came back, by method."""
+def _still_lost(early: Lost, late: Lost) -> str:
+    """Of the classes that were lost early in runs that went on to the end, how many were lost there, by method."""
     counts: dict[str, list[int]] = {}
-    for place, numbers in early.items():
-        for seed, number in numbers.items():
-            if number and seed in late.get(place, {}):
+    for place, by_seed in early.items():
+        for seed, names in by_seed.items():
+            if names and seed in late.get(place, {}):
                 count = counts.setdefault(place[0], [0, 0])
-                count[0] += min(number, late[place][seed])
-                count[1] += number
+                count[0] += len(set(names) & set(late[place][seed]))
+                count[1] += len(names)
     if not counts:
         return ""
     listed = ", ".join(f"{markdown_text(method)} {left} of {lost}" for method, (left, lost) in counts.items())
-    return f"Still lost at the end: {listed}."
+    return f"Of the same classes still lost at the end: {listed}."
 
 
-def _seeds(early: Mapping[int, int], late: Mapping[int, int]) -> str:
+def _in_order(
+    seeds: Iterable[int], early: Mapping[int, tuple[str, ...]], late: Mapping[int, tuple[str, ...]]
+) -> str:
     words = []
-    for seed, number in sorted(early.items()):
-        if seed in late and (number or late[seed]):
-            words.append(f"{number}→{late[seed]}")
+    for seed in seeds:
+        if seed not in early:
+            words.append("?")
+        elif seed in late and (early[seed] or late[seed]):
+            words.append(f"{len(early[seed])}→{len(late[seed])}")
         else:
-            words.append(str(number or "–"))
+            words.append(str(len(early[seed]) or "–"))
     return ", ".join(words)
 
 
 def by_seed_in_words(cells: Sequence[TableCell], gathered: Gathered | None) -> str:
     """Whether the seed may explain that our runs of these cells lost a class; empty without any to tell by.
 
-    It may where most seeds lose none in the first epochs, and cannot where most lose some.
+    Args:
+        cells: of the table whose first epochs the grid has.
+        gathered: runs of the grid of first epochs, if there are any.
     """
     if gathered is None:
         return ""
     early = _by_cell(gathered.results)
-    by_luck, by_rule, unknown = [], [], []
+    told: dict[str, list[str]] = {words: [] for words in (BAD_LUCK, NONE_EARLY, BY_RULE, UNKNOWN)}
     for cell in cells:
         name = f"{markdown_text(cell.method)} at {cell.noise}"
-        numbers = list(early.get((cell.method, cell.noise), {}).values())
-        if not numbers:
+        numbers = [len(names) for names in early.get((cell.method, cell.noise), {}).values()]
+        losing, of = sum(1 for number in numbers if number), len(numbers)
+        if of < FEWEST_SEEDS:
             above = (
-                " (above the paper, whose own runs must have lost more)" if (cell.difference or 0) > 0 else ""
+                " (above the paper, whose own runs may have lost more)" if (cell.difference or 0) > 0 else ""
             )
-            unknown.append(f"{name}{above}")
-            continue
-        losing = sum(1 for number in numbers if number)
-        if median(numbers) == 0:
-            by_luck.append(f"{name} ({losing} of {len(numbers)} seeds)")
+            told[UNKNOWN].append(f"{name}{above}")
+        elif not losing:
+            told[NONE_EARLY].append(name)
+        elif losing <= of / 4:
+            told[BAD_LUCK].append(f"{name} ({losing} of {of})")
         else:
-            by_rule.append(f"{name} ({losing} of {len(numbers)}, {min(numbers)} to {max(numbers)} classes)")
-    if not by_luck and not by_rule:
+            told[BY_RULE].append(f"{name} ({losing} of {of}, {min(numbers)} to {max(numbers)} classes)")
+    if not any(names for words, names in told.items() if words != UNKNOWN):
         return ""
     epochs = gathered.results[0].config["epochs"]
-    said = []
-    if by_luck:
-        said.append(f"The seed may explain those where few seeds lose one: {' and '.join(by_luck)}")
-    if by_rule:
-        said.append(f"The seed does not explain those where most do: {' and '.join(by_rule)}")
-    if unknown:
-        said.append(f"Not looked into: {' and '.join(unknown)}")
-    return f"Many seeds were tried for [the first {epochs} epochs](#{GRID}). {'. '.join(said)}."
+    said = ". ".join(f"{words}: {' and '.join(names)}" for words, names in told.items() if names)
+    return f"Other seeds were tried for [the first {epochs} epochs](#{GRID}). {said}."

@@ -8,6 +8,7 @@ from typing import Any
 
 from words import wrapped
 
+from noiseproof.grids import load
 from noiseproof.noise import parse_name
 from noiseproof.results import Result, lost_classes, summarise
 from noiseproof.results.formats import NOTHING, markdown_text
@@ -71,13 +72,19 @@ def _row(cell: TableCell, others: Iterable[Result]) -> dict[str, str]:
 
 
 def _more_seeds(name: str, cells: Iterable[TableCell]) -> list[str]:
-    """The command that trains more seeds of those that have one."""
-    single = [f"{cell.method}@{cell.noise}" for cell in cells if len(cell.results) == 1]
-    if not single:
-        return []
-    words = ["noiseproof", "bench", name, "--cells", ",".join(single), "--seeds", "2,3"]
-    words += ["--records", f"results/{name}.jsonl"]
-    return ["Other seeds of those that have one:", "", "```", shlex.join(words), "```", ""]
+    """Commands that train the other seeds of the cells that have one."""
+    by_seeds: dict[str, list[str]] = {}
+    for cell in cells:
+        if len(cell.results) == 1:
+            missing = ",".join(str(seed) for seed in load(name).seeds if seed != cell.results[0].seed)
+            by_seeds.setdefault(missing, []).append(f"{cell.method}@{cell.noise}")
+    rest = ["--records", f"results/{name}.jsonl"]
+    lines = [
+        shlex.join(["noiseproof", "bench", name, "--cells", ",".join(pairs), "--seeds", seeds, *rest])
+        for seeds, pairs in by_seeds.items()
+        if seeds
+    ]
+    return ["Other seeds of those that have one:", "", "```", *lines, "```", ""] if lines else []
 
 
 def _otherwise(cell: TableCell, others: Iterable[Result]) -> list[str]:

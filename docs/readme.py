@@ -5,7 +5,7 @@ from reproduce import RESULTS
 from summary import seeds_in_words
 
 from noiseproof.grids import load
-from noiseproof.results import gather, lost_classes, table_of
+from noiseproof.results import gather, table_of
 from noiseproof.results.formats import NOTHING, markdown_text
 from noiseproof.results.table import ResultTable
 
@@ -73,11 +73,11 @@ def _agreement(table: ResultTable) -> list[str]:
 
 def _losing(table: ResultTable) -> str:
     """How many runs of each method lost a class, the most first, of those that did."""
-    counts = []
-    for method in table.methods:
-        runs = [run for noise in table.noises for run in table.cells[method, noise].results]
-        if losing := sum(1 for run in runs if lost_classes(run)):
-            counts.append((losing / len(runs), f"{method} in {losing} of {len(runs)} runs"))
+    counts = [
+        (losing / of, f"{method} in {losing} of {of} runs")
+        for method, (losing, of) in table.lost_by_method.items()
+        if losing
+    ]
     return ", ".join(words for _, words in sorted(counts, reverse=True))
 
 

@@ -130,7 +130,7 @@ def reproduce_page() -> str:
     beyond = [(load(name).title, name) for name in names() if name not in known]
     records = {path.stem: read_records(path) for path in sorted(RESULTS.glob("*.jsonl"))}
     gathered = {
-        name: gather(load(name), files=[RESULTS / f"{name}.jsonl"]) for name in names() if name in records
+        name: gather(load(name), files=[RESULTS / f"{name}.jsonl"]) for name in names() if records.get(name)
     }
     titles = {name: title for title, name in shown}
     lines = [
@@ -354,12 +354,8 @@ def _realised(results: Iterable[Result]) -> str | None:
 
 def _lost_by_method(table: ResultTable) -> list[str]:
     """How many runs of each method lost a class; nothing if none did."""
-    runs = {
-        method: [run for noise in table.noises for run in table.cells[method, noise].results]
-        for method in table.methods
-    }
-    losing = {method: sum(1 for run in found if lost_classes(run)) for method, found in runs.items()}
-    if not any(losing.values()):
+    counts = table.lost_by_method
+    if not any(losing for losing, _ in counts.values()):
         return []
     return [
         "#### Runs that lost a class, by method",
@@ -367,13 +363,17 @@ def _lost_by_method(table: ResultTable) -> list[str]:
         "| method | runs | lost a class | under |",
         "|---|---|---|---|",
         *(
-            f"| {markdown_text(method)} | {len(found)} | {losing[method] or 'none'} | "
-            f"{', '.join(dict.fromkeys(run.noise for run in found if lost_classes(run))) or NOTHING} |"
-            for method, found in runs.items()
-            if found
+            f"| {markdown_text(method)} | {of} | {losing or 'none'} | {_losing_under(table, method)} |"
+            for method, (losing, of) in counts.items()
         ),
         "",
     ]
+
+
+def _losing_under(table: ResultTable, method: str) -> str:
+    """Noises under which a run of a method lost a class."""
+    noises = (noise for noise in table.noises if any(map(lost_classes, table.cells[method, noise].results)))
+    return ", ".join(noises) or NOTHING
 
 
 def _at_a_glance(table: ResultTable) -> list[str]:

@@ -4,6 +4,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from lost import GRID as LOST_CLASSES
+from lost import TABLE as LOST_OF
 from lost import by_seed_in_words
 from words import wrapped
 
@@ -18,7 +19,7 @@ ON_LOST_CLASSES = (
 )
 
 REASONS = {
-    "isic-table": (
+    ("isic-table", 49): (
         "The data are not the paper's but [a stand-in](segmentation.md) at half the side length, and the "
         "hyperparameters of the losses are our own choice, since only the optimiser's are published. Under "
         "strong noise, GCE, MAE, SCE and APL lose less than in the paper, and T-Loss is lower in every column, "
@@ -27,7 +28,8 @@ REASONS = {
         "does not state how strong its own was. Why T-Loss is lower is not known."
     ),
 }
-"""What is known of the reason why a grid's cells do not agree, where its records do not say."""
+"""What is known of the reason why a grid's cells do not agree, where its records do not say: by grid and number of
+recorded runs, since with other runs it has to be looked at again."""
 
 
 def summary(entries: Iterable[tuple[str, str]], gathered: Mapping[str, Gathered]) -> list[str]:
@@ -108,12 +110,13 @@ def _disagreement(title: str, table: ResultTable, gathered: Mapping[str, Gathere
     losing = [cell for cell in outside if any(map(lost_classes, cell.results))]
     others = [cell for cell in outside if cell not in losing]
     items = []
+    first_epochs = gathered.get(LOST_CLASSES) if table.name == LOST_OF else None
     if losing:
         losing.sort(key=_distance, reverse=True)
         items.append(
             f"**{name}, {len(losing)} cells outside the spread in which one of our runs lost a class**, which "
             f"costs up to its share of the test set: {', '.join(map(_with_difference, losing))}. "
-            f"{ON_LOST_CLASSES} {by_seed_in_words(losing, gathered.get(LOST_CLASSES))}"
+            f"{ON_LOST_CLASSES} {by_seed_in_words(losing, first_epochs)}"
         )
     if others:
         by_chance = (kept or whole).by_chance
@@ -121,9 +124,17 @@ def _disagreement(title: str, table: ResultTable, gathered: Mapping[str, Gathere
             f"**{name}, {len(others)} {'other ' if losing else ''}cells outside the spread**, off by "
             f"{_range(others)} points{_alone(others)} ([listed below](#{table.name})). By chance it would be "
             f"{by_chance:.1f} cells, since deviations of a few seeds are uncertain themselves. "
-            + " ".join(filter(None, [_by_method(table) if not losing else "", REASONS.get(table.name)]))
+            + " ".join(
+                filter(
+                    None, [_by_method(table) if not losing else "", REASONS.get((table.name, _runs(table)))]
+                )
+            )
         )
     return [item.rstrip() for item in items]
+
+
+def _runs(table: ResultTable) -> int:
+    return sum(len(cell.results) for cell in table.cells.values())
 
 
 def _alone(cells: Sequence[TableCell]) -> str:

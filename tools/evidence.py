@@ -11,7 +11,6 @@ results/ and the data. Slices whose data is missing are skipped.
 """
 
 import argparse
-import json
 import shlex
 import subprocess
 import sys
@@ -24,7 +23,7 @@ from noiseproof.datasets import DataError
 from noiseproof.grids import load
 from noiseproof.grids.pace import in_words, parse_duration
 from noiseproof.grids.runner import require_data
-from noiseproof.results import Result, read_records
+from noiseproof.results import Result, read_records, write_results
 
 sys.path.insert(0, str(Path(__file__).parent))
 import isic_winners
@@ -123,23 +122,31 @@ def recorded(results: Path, piece: Slice, grids: Sequence[str] | None = None) ->
     """Hashes of a slice's runs that are recorded: in files of these grids, or else of its own and the others'."""
     files = [results_file(results, grid) for grid in grids or (piece.grid, *piece.others)]
     lines = [line for file in files if file.exists() for line in read_records(file)]
-    return {line.config_hash for line in lines if is_whole(line)} & piece.hashes()
+    return {line.config_hash for line in lines if has_all(line)} & piece.hashes()
 
 
-def is_whole(line: Result) -> bool:
-    """Whether a line has all that its grid is about: the first ones of gradients lack the formula's values."""
-    return line.pulls is None or line.pulls.floored is not None
+def has_all(line: Result) -> bool:
+    """Whether a line has what its grid is about: the first ones of gradients lack the formula's values."""
+    pulls = line.pulls
+    if pulls is None:
+        return True
+    return pulls.floored is not None and all(
+        floored is not None or trained is None
+        for floored, trained in zip(pulls.floored.clean, pulls.clean, strict=True)
+    )
 
 
-def leave_out_the_rest(file: Path) -> None:
-    """Take lines that are not whole out of a results file, so that their runs are trained again."""
-    if file.exists():
-        rest = {line.config_hash for line in read_records(file) if not is_whole(line)}
-        kept = [
-            text for text in file.read_text().splitlines(True) if json.loads(text)["config_hash"] not in rest
-        ]
-        if rest:
-            file.write_text("".join(kept))
+def set_aside(file: Path, folder: Path) -> Path | None:
+    """A copy of a results file, in this folder, without lines that lack something; None where none does.
+
+    Runs of those lines are trained again there, for in their own folder they count as finished.
+    """
+    lines = read_records(file) if file.exists() else []
+    if all(map(has_all, lines)):
+        return None
+    aside = folder / file.name
+    write_results(aside, filter(has_all, lines))
+    return aside
 
 
 @dataclass(frozen=True)
@@ -157,9 +164,10 @@ class Limits:
         return words if seconds is None else [*words, self.option, f"{int(seconds)}s"]
 
 
-def command(piece: Slice, results: Path, folder: Path) -> list[str]:
-    """Of a slice."""
-    words = ["bench", piece.grid, *piece.options(), "--records", str(results_file(results, piece.grid))]
+def command(piece: Slice, results: Path, folder: Path, records: Path | None = None) -> list[str]:
+    """Of a slice, with its results file or another one."""
+    records = records or results_file(results, piece.grid)
+    words = ["bench", piece.grid, *piece.options(), "--records", str(records)]
     for file in (results_file(results, grid) for grid in piece.others):
         if file.exists():
             words += ["--from", str(file)]
@@ -191,12 +199,16 @@ def train(pieces: Sequence[Slice], results: Path, folder: Path, limits: Limits) 
         if left is not None and left < LEAST_SECONDS:
             print(f"Stopped before {piece.name}: {in_words(max(0.0, left))} left.")
             return 0
-        leave_out_the_rest(results_file(results, piece.grid))
-        words = [*command(piece, results, folder), *limits.options(left)]
+        file = results_file(results, piece.grid)
+        aside = set_aside(file, folder / "again")
+        words = command(piece, results, aside.parent if aside else folder, aside)
+        words += limits.options(left)
         print(
             f"{piece.name}: runs to train: {len(missing)}\n$ {shlex.join(['noiseproof', *words])}", flush=True
         )
         ended = subprocess.run([sys.executable, "-m", "noiseproof", *words], check=False).returncode
+        if aside is not None:
+            write_results(file, read_records(aside))
         if ended:
             return ended
         if piece.hashes() <= recorded(results, piece):

@@ -61,6 +61,18 @@ def test_pairs_of_a_method_and_a_noise_are_trained_alone(bench):
     assert trained == {
         (loss, noise, seed) for loss, noise in (("ce", "sym-0.4"), ("anl-ce", "clean")) for seed in (1, 2)
     }
+    others = bench(
+        "digits-table", "--methods", "ce,anl-ce", "--noise", "clean,sym-0.4", "--seeds", "1", *SMALL
+    )
+    assert others.exit_code == 0, others.output
+    again = bench("digits-table", *chosen).output
+    assert "another version or other settings" not in again
+    rows = {
+        line.split()[0]: line.split()[1:]
+        for line in again.splitlines()
+        if line.startswith((" CE ", " ANL-CE "))
+    }
+    assert [row.count("–") for row in rows.values()] == [1, 1], "cells that were not asked for"
 
 
 @pytest.mark.parametrize("name", names())

@@ -101,19 +101,33 @@ def test_runs_that_lack_what_their_grid_is_about_are_trained_again(evidence, tmp
     )
     piece = evidence.Slice("pulls", "pulls.toml")
     monkeypatch.setattr(evidence, "subprocess", SimpleNamespace(run=start_warm))
-    results = Path("results")
-    assert evidence.train([piece], results, Path("runs"), evidence.Limits()) == 0
+    results, folder = Path("results"), Path("runs")
+    assert evidence.train([piece], results, folder, evidence.Limits()) == 0
     whole, *others = read_records(results / "pulls.jsonl")
-    assert whole.pulls.floored is not None
+    assert evidence.has_all(whole)
     assert len(others) == 1
+    half = replace(whole.pulls.floored, clean=(None, *whole.pulls.floored.clean[1:]))
+    assert not evidence.has_all(replace(whole, pulls=replace(whole.pulls, floored=half)))
     earlier = replace(whole, pulls=replace(whole.pulls, floored=None))
     write_results(results / "pulls.jsonl", [earlier])
+    before = (results / "pulls.jsonl").read_bytes()
+
+    def fails(command, check):
+        return SimpleNamespace(returncode=1)
+
+    monkeypatch.setattr(evidence, "subprocess", SimpleNamespace(run=fails))
+    assert evidence.train([piece], results, folder, evidence.Limits()) == 1
+    assert (results / "pulls.jsonl").read_bytes() == before, "nothing is lost where nothing was trained"
+
+    monkeypatch.setattr(evidence, "subprocess", SimpleNamespace(run=start_warm))
     capfd.readouterr()
-    assert evidence.train([piece], results, Path("elsewhere"), evidence.Limits()) == 0
+    assert evidence.train([piece], results, folder, evidence.Limits()) == 0
     assert "pulls: runs to train: 1" in capfd.readouterr().out
     again = {line.config_hash: line for line in read_records(results / "pulls.jsonl")}
     assert len(again) == 2
     assert again[whole.config_hash].pulls == whole.pulls
+    assert evidence.train([piece], results, folder, evidence.Limits()) == 0
+    assert "runs to train" not in capfd.readouterr().out
 
 
 def test_what_wins_the_tuning_goes_into_the_recipes_and_the_tuning_stays_whole(

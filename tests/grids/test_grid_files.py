@@ -2,6 +2,7 @@
 """A grid of one's own: what it may say, and one plain line for every slip."""
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -132,7 +133,33 @@ def test_narrowing_to_pairs_keeps_what_they_name_and_can_be_narrowed_again():
     pairs = [(cell.method.label, cell.noise) for cell in grid.cells()]
     assert pairs == [("CE", "dep-0.4"), ("CE", "real"), ("MAE", "dep-0.4")]
     assert [cell.noise for cell in grid.narrowed(["mae"]).cells()] == ["dep-0.4"]
-    assert [cell.noise for cell in grid.narrowed(cells=["ce@real"]).cells()] == ["real"]
+    once_more = grid.narrowed(cells=["ce@real", "ce@dep-0.4"])
+    assert ([each.label for each in once_more.methods], once_more.noises) == (["CE"], ("dep-0.4", "real"))
+    assert [cell.noise for cell in once_more.narrowed(cells=["ce@real"]).cells()] == ["real"]
+    with pytest.raises(ValueError, match="none of grid cifar10-table is left"):
+        grid.narrowed(["mae"], ["real"])
+
+
+def test_pairs_of_whole_grids_and_of_parts_outside_one_another():
+    grid = load("cifar10-table")
+    assert len(grid.pairs) == 120
+    first = grid.narrowed(cells=["mae@real", "ce@real"])
+    with pytest.raises(ValueError, match="unknown name 'dep-0.4'"):
+        first.narrowed(cells=["ce@dep-0.4"])
+    crossed = grid.narrowed(cells=["mae@real", "ce@clean"])
+    with pytest.raises(ValueError, match="is left"):
+        crossed.narrowed(cells=["mae@clean"])
+
+
+def test_a_pair_with_a_noise_from_a_file_is_split_before_the_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("me@lab").mkdir()
+    Path("mine.toml").write_text(
+        'dataset = "digits"\nkind = "table"\nnoises = ["file:me@lab/noisy.csv", "clean"]\nseeds = [1]\n'
+        '[[methods]]\nlabel = "a@b"\nloss = "ce"\n'
+    )
+    part = load("mine.toml").narrowed(cells=["a@b@file:me@lab/noisy.csv"])
+    assert [(method.label, noise) for method, noise in part.pairs] == [("a@b", "file:me@lab/noisy.csv")]
 
 
 def test_settings_of_the_narrowed_grid_win_over_all():

@@ -245,6 +245,23 @@ LINE = {"dataset": "d", "loss": "ce", "noise": "clean", "seed": 1, "test_accurac
             },
             "floored.clean: expected 1 numbers an epoch",
         ),
+        (
+            {
+                "epochs": {
+                    "strongest_pull": {
+                        "quantiles": [1],
+                        "clean": [[1], [1]],
+                        "flipped": [None, None],
+                        "floored": {"clean": [[1]], "flipped": [None]},
+                    }
+                }
+            },
+            "floored: expected 2 epochs, got 1",
+        ),
+        (
+            {"epochs": {"strongest_pull": {"quantiles": [1], "clean": [], "flipped": [], "floored": {}}}},
+            "floored: expected an object with clean and flipped",
+        ),
         ({"noise_facts": {"transition": [[1.0], [0.5, 0.5]]}}, "a square of numbers"),
         ({"noise_facts": {"class_names": ["a"], "label_marginals": [0.5, 0.5]}}, "one number of classes"),
         ({"predicted_marginals": []}, "predicted_marginals: expected a list of numbers"),
@@ -255,7 +272,7 @@ LINE = {"dataset": "d", "loss": "ce", "noise": "clean", "seed": 1, "test_accurac
         ({"variant": "\ud83d"}, "surrogates not allowed"),
         ({"seed": [1]}, "line 1"),
     ],
-    ids=range(26),
+    ids=range(28),
 )
 def test_records(tmp_path, changes, message):
     (tmp_path / "r.jsonl").write_text(json.dumps({**LINE, **changes}))

@@ -71,6 +71,27 @@ def test_runs_of_the_same_distribution_spread_as_the_published_deviations_make_t
     assert agreement_of(twice, 0).spread == pytest.approx(2 * found.spread)
 
 
+@pytest.mark.parametrize("cells", [10, 11, 120])
+def test_the_chance_of_a_spread_is_the_share_of_simulated_tables_that_reach_it(cells):
+    random = np.random.default_rng(3)
+    tables = np.abs(random.standard_t(2, (4000, cells)))
+    spread = 1.0
+    pairs = [(Summary(70.0 + spread, None, 1), Summary(70.0, np.sqrt(3 / 4), 3))] * cells
+    found = agreement_of(pairs, 0)
+    assert found.spread == pytest.approx(spread)
+    # At least half of the cells reach it; for an even number that is a little likelier than that the median does.
+    reached = ((tables >= spread).sum(1) >= np.ceil(cells / 2)).mean()
+    assert found.spread_chance == pytest.approx(
+        reached, abs=4 * np.sqrt(reached * (1 - reached) / 4000) + 1e-12
+    )
+    assert f"with probability {found.spread_chance:.2g} if" in str(found)
+
+
+def test_a_spread_that_chance_hardly_gives_is_said_to_be_so():
+    far = [(Summary(75.0, None, 1), Summary(70.0, 0.3, 3))] * 50
+    assert "with probability less than 0.001 if the cells were independent" in str(agreement_of(far, 50))
+
+
 def test_one_cell_with_a_wide_deviation_does_not_decide_the_spread():
     near = [(Summary(70.1, None, 1), Summary(70.0, 0.1, 3))] * 20
     far = (Summary(90.0, None, 1), Summary(70.0, 30.0, 3))

@@ -182,6 +182,24 @@ def test_quantiles_are_of_clean_and_flipped_samples_and_of_those_seen():
     assert found["floored"]["clean_mean"] > found["clean_mean"]
 
 
+def test_an_epoch_that_an_earlier_version_began_has_no_floored_pulls():
+    """They would be those of its last samples alone."""
+    begun = meters_of("ce", samples=4, spread=True)
+    add(begun, 0, [0, 1], logits_for([0, 1]), [0, 1], [False, True])
+    state = {name: value for name, value in begun.state.items() if name != "floored_pulls"}
+    resumed = meters_of("ce", samples=4, spread=True)
+    resumed.restore(state)
+    add(resumed, 1, [2, 3], logits_for([0, 1]), [0, 1], [False, True])
+    found = resumed.metrics(torch.tensor([False, True, False, True]))["strongest_pull"]
+    assert "floored" not in found
+    assert found["clean"] is not None
+    whole = meters_of("ce", samples=4, spread=True)
+    whole.restore(begun.state)
+    add(whole, 1, [2, 3], logits_for([0, 1]), [0, 1], [False, True])
+    floored = whole.metrics(torch.tensor([False, True, False, True]))["strongest_pull"]["floored"]
+    assert floored["clean"] == found["clean"], "nothing is below p_min here"
+
+
 def test_no_flipped_samples_no_quantiles():
     meters = meters_of("ce", samples=2, spread=True)
     add(meters, 0, [0, 1], logits_for([0, 1]), [0, 1], [False, False])

@@ -102,9 +102,10 @@ def chosen_pairs(grid: "Grid", wanted: Iterable[str]) -> frozenset[tuple[str, st
     """Labels of methods and noises, of texts such as ``MAE@dep-0.4``; a loss stands for all methods with it."""
     pairs: set[tuple[str, str]] = set()
     for text in wanted:
-        method, at, noise = text.rpartition("@")
+        method, at, noise = text.partition("@file:") if "@file:" in text else text.rpartition("@")
         if not (at and method and noise):
             raise ValueError(f"cells: expected METHOD@NOISE, such as ANL-CE@sym-0.8, got {text!r}")
+        noise = f"{at[1:]}{noise}"
         pairs |= {
             (chosen.label, each)
             for chosen in chosen_methods(grid, [method])

@@ -81,6 +81,16 @@ class Grid:
         """Name of a noise's column in the paper's table."""
         return self.columns.get(noise, noise)
 
+    @property
+    def pairs(self) -> list[tuple[Method, str]]:
+        """Its methods, each with the noises under which it is wanted."""
+        return [
+            (method, noise)
+            for method in self.methods
+            for noise in self.noises
+            if self.only is None or (method.label, noise) in self.only
+        ]
+
     def variant(self, method: Method) -> str | None:
         """What sets a method's runs apart from others with its data, loss, noise and seed; None where nothing does.
 
@@ -113,9 +123,7 @@ class Grid:
         cells = [
             Cell(method, noise, seed, self._config(configs, method, noise, seed))
             for seed in self.seeds
-            for method in self.methods
-            for noise in self.noises
-            if self.only is None or (method.label, noise) in self.only
+            for method, noise in self.pairs
         ]
         seen: dict[str, Cell] = {}
         for cell in cells:
@@ -160,16 +168,21 @@ class Grid:
             seeds=self.seeds if seeds is None else tuple(seeds),
             overrides=merged(self.overrides, settings or {}),
         )
-        if cells is None:
-            return part
-        only = chosen_pairs(part, cells)
+        if cells is not None:
+            wanted = chosen_pairs(part, cells)
+            part = replace(part, only=wanted if part.only is None else wanted & part.only)
+        return part if part.only is None else part._without_empty_rows()
+
+    def _without_empty_rows(self) -> "Grid":
+        """Methods and noises of which a pair is left."""
+        if not self.pairs:
+            raise ValueError(f"cells: none of grid {self.name} is left by this choice of methods and noises")
+        labels = {method.label for method, _ in self.pairs}
+        noises = {noise for _, noise in self.pairs}
         return replace(
-            part,
-            methods=tuple(
-                method for method in part.methods if any(method.label == label for label, _ in only)
-            ),
-            noises=tuple(noise for noise in part.noises if any(noise == other for _, other in only)),
-            only=only if part.only is None else only & part.only,
+            self,
+            methods=tuple(method for method in self.methods if method.label in labels),
+            noises=tuple(noise for noise in self.noises if noise in noises),
         )
 
     def _config(self, configs: "Configs", method: Method, noise: str, seed: int) -> Config:

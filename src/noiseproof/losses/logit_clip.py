@@ -71,8 +71,9 @@ class LogitClippedCrossEntropy(RobustLoss):
     other losses here it is not invariant when a constant is added to the logits.
 
     Args:
-        bound: δ, the largest norm.
-        published: rescale as public code does; see :func:`clip_logits`.
+        bound: δ, the largest norm; with ``published`` the norm that is scaled to.
+        published: rescale as public code does, see :func:`clip_logits`. The recipes say so: whoever changes their
+            bound changes that of this rule.
 
     Wei et al., Mitigating Memorization of Noisy Labels by Clipping the Model Prediction, ICML 2023.
 

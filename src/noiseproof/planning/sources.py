@@ -198,7 +198,12 @@ def stated_numbers(recipe: str, loss: str) -> Recipe | None:
 
 def _in_greek(numbers: Recipe) -> str:
     greek = {"alpha": "α", "beta": "β", "entropy_weight": "λ", "gamma": "γ"}
-    said = [f"{greek.get(name, name)} {value:g}" for name, value in numbers.hyperparameters.items()]
+    said = [
+        (name if value else f"not {name}")
+        if isinstance(value, bool)
+        else f"{greek.get(name, name)} {value:g}"
+        for name, value in numbers.hyperparameters.items()
+    ]
     said += [f"δ {numbers.l1:g}"] if numbers.l1 else []
     said += [f"weight decay {numbers.weight_decay:g}"] if numbers.weight_decay else []
     return ", ".join(said)

@@ -56,11 +56,13 @@ class Gathered:
         """Without runs of methods, noises or seeds that the grid does not have, which are shown otherwise."""
         labels = {method.label for method in self.grid.methods}
         names = {short_name(noise) for noise in self.grid.noises}
+        pairs = {(method.label, short_name(noise)) for method, noise in self.grid.pairs}
         kept = [
             each
             for each in self.results
             if (not methods or each.method in labels)
             and (not noises or each.noise in names)
+            and (not (methods and noises) or (each.method, each.noise) in pairs)
             and (not seeds or each.seed in self.grid.seeds)
         ]
         return replace(self, results=tuple(kept))
@@ -146,9 +148,8 @@ def _from_lines(
 
 
 def _count_in_grid(grid: "Grid", by_hash: "dict[str, Cell]", near: Iterable[Key]) -> int:
-    methods = {method.label for method in grid.methods}
-    noises = {short_name(cell.config.noise) for cell in by_hash.values()}
-    return sum(label in methods and noise in noises and seed in grid.seeds for label, noise, seed in near)
+    pairs = {(cell.method.label, short_name(cell.config.noise)) for cell in by_hash.values()}
+    return sum((label, noise) in pairs and seed in grid.seeds for label, noise, seed in near)
 
 
 def _label(grid: "Grid", result: Result) -> str:

@@ -81,15 +81,25 @@ def _check_epochs(epochs: Mapping[str, Any]) -> None:
     if not isinstance(pulls, Mapping):
         raise ValueError(f"strongest_pull: expected an object, got {shown(pulls)}")
     levels = numbers("strongest_pull.quantiles", pulls.get("quantiles"))
-    _check_pulls("strongest_pull", pulls, len(levels))
+    count = _check_pulls("strongest_pull", pulls, len(levels))
     if (floored := pulls.get("floored")) is not None:
-        if not isinstance(floored, Mapping):
-            raise ValueError(f"strongest_pull.floored: expected an object, got {shown(floored)}")
-        _check_pulls("strongest_pull.floored", floored, len(levels))
+        if (
+            not isinstance(floored, Mapping)
+            or not {"clean", "flipped"} <= floored.keys()
+            or "floored" in floored
+        ):
+            raise ValueError(
+                f"strongest_pull.floored: expected an object with clean and flipped, got {shown(floored)}"
+            )
+        if (found := _check_pulls("strongest_pull.floored", floored, len(levels))) != count:
+            raise ValueError(f"strongest_pull.floored: expected {count} epochs, got {found}")
 
 
-def _check_pulls(key: str, pulls: Mapping[str, Any], levels: int) -> None:
-    """So many quantiles for each epoch, of clean and of flipped samples; and means, if there are any."""
+def _check_pulls(key: str, pulls: Mapping[str, Any], levels: int) -> int:
+    """So many quantiles for each epoch, of clean and of flipped samples; and means, if there are any.
+
+    Returns the number of epochs.
+    """
     parts = {part: _listed(f"{key}.{part}", pulls.get(part)) for part in ("clean", "flipped")}
     if len(parts["clean"]) != len(parts["flipped"]):
         raise ValueError(
@@ -105,6 +115,7 @@ def _check_pulls(key: str, pulls: Mapping[str, Any], levels: int) -> None:
         for row in rows:
             if row is not None and len(numbers(f"{key}.{part}", row)) != levels:
                 raise ValueError(f"{key}.{part}: expected {levels} numbers an epoch, got {len(row)}")
+    return len(parts["clean"])
 
 
 def _check_noise(facts: Mapping[str, Any], predicted: Any) -> None:

@@ -165,6 +165,19 @@ class ResultTable:
         return str(whole), apart
 
     @property
+    def lost_by_method(self) -> dict[str, tuple[int, int]]:
+        """How many runs of each method lost a class, of how many; of those that have any run."""
+        runs = {
+            method: [run for noise in self.noises for run in self.cells[method, noise].results]
+            for method in self.methods
+        }
+        return {
+            method: (sum(1 for run in found if lost_classes(run)), len(found))
+            for method, found in runs.items()
+            if found
+        }
+
+    @property
     def whole_columns(self) -> tuple[str, ...]:
         """Noises under which every method has a result."""
         return tuple(

@@ -74,9 +74,8 @@ class EpochMeters:
         self.state["parts"] = torch.zeros(len(self.parts), dtype=torch.float64, device=device)
         self.state["first_bad_values"] = torch.zeros(1 + len(self.parts), dtype=torch.float64, device=device)
         self.state["predicted"] = torch.zeros(num_classes, dtype=torch.float64, device=device)
-        self.spread = spread
-        if spread:
-            self.state |= {name: torch.full((num_samples,), NOT_SEEN, device=device) for name in PULLS}
+        self.pulls: tuple[str, ...] = PULLS if spread else ()
+        self.state |= {name: torch.full((num_samples,), NOT_SEEN, device=device) for name in self.pulls}
 
     @torch.no_grad()
     def add(
@@ -134,9 +133,9 @@ class EpochMeters:
         state["first_bad_step"].copy_(torch.where(first, first_step + where, state["first_bad_step"]))
         values = steps.index_select(1, where[None]).squeeze(1)
         state["first_bad_values"].copy_(torch.where(first, values, state["first_bad_values"]))
-        if self.spread:
-            for name, cut_off in zip(PULLS, (True, False), strict=True):
-                pulls = strongest_pull(log_p, given, cut_off=cut_off)
+        if self.pulls:
+            for name in self.pulls:
+                pulls = strongest_pull(log_p, given, cut_off=name == "pulls")
                 state[name][indices] = pulls.to(state[name].dtype)
 
     def _part_means(self, log_p: Tensor, given: Tensor, batch_size: int) -> list[Tensor]:
@@ -171,11 +170,14 @@ class EpochMeters:
         """Put together what all processes added; afterwards each holds the whole."""
         for name in ADDED_OVER_RANKS:
             self.state[name] = ranks.summed(self.state[name])
-        if self.spread:
-            self.state |= {name: ranks.largest(self.state[name]) for name in PULLS}
+        self.state |= {name: ranks.largest(self.state[name]) for name in self.pulls}
 
     def restore(self, state: dict[str, Tensor]) -> None:
-        """Go on from the sums of all processes, which the first one then holds."""
+        """Go on from the sums of all processes, which the first one then holds.
+
+        What an earlier version did not yet add up is left out of this epoch: it would lack the first samples.
+        """
+        self.pulls = tuple(name for name in self.pulls if name in state)
         self.state |= state
         if not ranks.is_first():
             for name in ADDED_OVER_RANKS:
@@ -212,9 +214,10 @@ class EpochMeters:
             "flipped_accuracy": 100 * read["correct_on_flipped"] / wrong if wrong else None,
             "predicted_marginals": [round(total / max(1, samples), 5) for total in read["predicted"]],
         }
-        if self.spread:
-            as_trained, floored = (self._spread_of(name, flipped) for name in PULLS)
-            metrics["strongest_pull"] = {"quantiles": list(QUANTILES), **as_trained, "floored": floored}
+        if self.pulls:
+            metrics["strongest_pull"] = {"quantiles": list(QUANTILES), **self._spread_of("pulls", flipped)}
+            if "floored_pulls" in self.pulls:
+                metrics["strongest_pull"]["floored"] = self._spread_of("floored_pulls", flipped)
         return metrics
 
     def _spread_of(self, name: str, flipped: Tensor) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Box plots by epoch of the strongest pull, max over j≠y of ∂NNCE/∂p_j, on right and on wrong labels.
 
-The paper's figure is that of the formula at max(p, p_min): it shows right labels that pull ever harder, and only so
-they do. The loss itself has no gradient below p_min, so that what a surely learned sample really pulls is 0.
+The paper's figure is of right labels that pull ever harder. By the formula they can, at max(p, p_min); but the loss
+itself has no gradient below p_min, so that what a surely learned sample really pulls is 0.
 """
 
 from collections.abc import Sequence
