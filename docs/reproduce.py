@@ -3,6 +3,7 @@
 Made from results/*.jsonl by docs/generate.py."""
 
 import shlex
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from statistics import mean
@@ -212,10 +213,11 @@ def _expected(grid: Grid, found: Gathered | None, records: dict[str, list[Result
     """Machine and time: measured if the grid was run, else estimated from similar runs, its own or other grids'."""
     if found and not found.missing:
         return _machines(found.results), duration(sum(result.seconds or 0.0 for result in found.results))
+    machine = _usual_machine(records, grid.dataset)
     timed: dict[Kind, list[Result]] = {}
     sources: dict[Kind, str] = {}
     for stem in (grid.name, *names()):  # grids only: other records may be from another engine
-        for kind, alike in _by_kind(records.get(stem, ()), grid.dataset).items():
+        for kind, alike in _by_kind(records.get(stem, ()), grid.dataset, machine).items():
             if sources.get(kind) != "its runs so far" and len(alike) > len(timed.get(kind, ())):
                 timed[kind] = alike
                 sources[kind] = "its runs so far" if stem == grid.name else f"`{stem}.jsonl`"
@@ -236,11 +238,18 @@ def _expected(grid: Grid, found: Gathered | None, records: dict[str, list[Result
     return machines, f"{text}; {untimed} more runs are of a kind not timed yet" if untimed else text
 
 
-def _by_kind(results: Iterable[Result], dataset: str) -> dict[Kind, list[Result]]:
-    """Timed runs on the same data; those without a config are from the first engine and say nothing of today's."""
+def _usual_machine(records: dict[str, list[Result]], dataset: str) -> str | None:
+    """What most runs on this data were timed on."""
+    counts = Counter(_hardware(run) for runs in records.values() for run in runs if run.dataset == dataset)
+    return counts.most_common(1)[0][0] if counts else None
+
+
+def _by_kind(results: Iterable[Result], dataset: str, machine: str | None) -> dict[Kind, list[Result]]:
+    """Runs on the same data timed on the same machine; those without a config are from the first engine, and say
+    nothing of today's."""
     found: dict[Kind, list[Result]] = {}
     for result in results:
-        if result.dataset == dataset and result.seconds and result.config:
+        if result.dataset == dataset and result.seconds and result.config and _hardware(result) == machine:
             kind = result.config.get("precision"), bool(result.config.get("jacobian"))
             found.setdefault(kind, []).append(result)
     return found

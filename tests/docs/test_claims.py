@@ -378,6 +378,18 @@ def test_lost_classes_are_told_by_seed_and_at_the_end(lost):
     assert lost.lost_section(gathered(lost.GRID, [run("MAE", 60.0)]), late) == []
 
 
+def test_precisions_are_compared_where_the_seed_is_the_same(lost):
+    runs = [
+        early("MAE", 1, LOST),
+        early("MAE", 2, KEPT),
+        early("MAE (float32)", 1, KEPT),
+        early("PHCE", 1, LOST),
+    ]
+    said = " ".join(lost.lost_section(gathered(lost.GRID, runs), []))
+    assert "Precision: MAE at dep-0.4 with seed 1 loses 0 in float32, and 1 in bf16." in said
+    assert "Precision" not in " ".join(lost.lost_section(gathered(lost.GRID, runs[:2]), []))
+
+
 def cell_of(method, ours=60.0):
     return TableCell(
         method, "dep-0.4", Summary(ours, None, 1), Summary(70.0, 0.5, 3), (early(method, 1, LOST),)

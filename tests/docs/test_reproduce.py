@@ -66,6 +66,12 @@ def test_a_jacobian_is_another_kind(reproduce):
     assert "of a kind not timed yet" not in expected(reproduce, "regularisers-anl", cifar10_table=both)[1]
 
 
+def test_runs_on_another_machine_say_nothing_of_the_usual_one(reproduce):
+    slow = replace(run("bf16", 12000.0), environment={"hardware": "x86_64", "device": "cpu"})
+    machine, time = expected(reproduce, "overfitting-curves", cifar10_table=[run("bf16", 12.0)] * 2 + [slow])
+    assert (machine, time.split(",")[0]) == ("NVIDIA H200", "about 1 min 00 s")
+
+
 def test_the_grids_own_runs_count_before_others(reproduce):
     others = [run("bf16", 120.0)] * 9
     _, time = expected(
