@@ -15,7 +15,7 @@ from noiseproof.results.formats import NOTHING, markdown_text
 from noiseproof.results.lost_classes import named
 from noiseproof.results.table import ResultTable, TableCell
 
-CHOICES = ("precision", "noise", "noise_seed", "loss_parameters")
+CHOICES = ("precision", "noise", "noise_seed", "loss_parameters", "augment")
 """Fields in which another run of a cell may differ: where the paper's text and code leave a choice."""
 
 WHERE_KNOWN = {
@@ -25,8 +25,8 @@ WHERE_KNOWN = {
         "differ in whole steps."
     ),
     "with other settings": (
-        "“With other settings” has the same cell in another precision, with another noise generator or another "
-        "gradient: its mean (seeds) and that mean's difference from the paper's."
+        "“With other settings” has the same cell in another precision, with another noise generator, gradient or "
+        "augmentation: its mean (seeds) and that mean's difference from the paper's."
     ),
 }
 """Columns that are shown where a cell has something in them, and what they mean."""
@@ -110,12 +110,14 @@ def other_choices(own: Mapping[str, Any], other: Mapping[str, Any]) -> str:
     'float32, bernoulli'
     >>> other_choices(cell, cell | {"loss_parameters": {"detach_modulator": False}})
     'detach_modulator = False'
+    >>> other_choices(cell, cell | {"augment": "cifar100"})
+    'augmented as cifar100'
     >>> other_choices(cell, cell | {"noise": "sym-0.8"}), other_choices(cell, cell | {"loss": "ce"})
     ('', '')
     """
     if not own or not other:
         return ""
-    differing = [key for key in own if key != "seed" and own.get(key) != other.get(key)]
+    differing = [key for key in {**own, **other} if key != "seed" and own.get(key) != other.get(key)]
     if not set(differing) <= set(CHOICES):
         return ""
     words = []
@@ -134,4 +136,6 @@ def other_choices(own: Mapping[str, Any], other: Mapping[str, Any]) -> str:
         if set(changed) != {"detach_modulator"}:
             return ""
         words += [f"{key} = {value}" for key, value in changed.items()]
+    if "augment" in differing:
+        words.append(f"augmented as {other.get('augment') or own['dataset']}")
     return ", ".join(words)
