@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sentences of docs/reproduce.md and README.md that are computed from a table."""
 
+import doctest
 import importlib
 import sys
 from dataclasses import replace
@@ -146,3 +147,9 @@ def test_first_epochs_explain_the_table_of_their_own_data_only(pages):
     assert "MAE at dep-0.4 (8 of 8" in item
     (item, *_) = summary._disagreement("Table", replace(losing, name="cifar100-table"), {lost.GRID: early})
     assert "8 of 8" not in item
+
+
+def test_examples_of_the_pages_code_run(pages):
+    done = doctest.testmod(pages("outside"))
+    assert done.attempted >= 5
+    assert done.failed == 0
