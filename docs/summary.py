@@ -89,15 +89,25 @@ def _rows(title: str, table: ResultTable, found: Gathered) -> list[str]:
         return [f"| {' | '.join([*cells, agreeing, NOTHING, NOTHING])} |"]
     rows = [(cells, whole)]
     if kept is not None and kept.cells < whole.cells:
-        without = f"the same without {whole.cells - kept.cells} cells in which a run lost a class"
+        without = f"the same without {whole.cells - kept.cells} cells in which a run of ours lost a class"
         rows.append(([without, "", ""], kept))
     if (repeated := table.agreement_of_repeated_cells) is not None and repeated.cells < whole.cells:
-        rows.append(([f"only the {repeated.cells} cells with more than one seed", "", ""], repeated))
+        of = [
+            method
+            for method in table.methods
+            if any(_is_repeated(table.cells[method, n]) for n in table.noises)
+        ]
+        named = ", ".join(map(markdown_text, of))
+        rows.append(([f"only the {repeated.cells} cells with more than one seed: {named}", "", ""], repeated))
     return [
         f"| {' | '.join(first)} | {each.cells - each.outside} of {each.cells} | "
         f"{each.difference:+.2f} ± {each.standard_error:.2f} | {each.distance:.2f} |"
         for first, each in rows
     ]
+
+
+def _is_repeated(cell: TableCell) -> bool:
+    return len(cell.results) > 1
 
 
 def _disagreement(title: str, table: ResultTable, gathered: Mapping[str, Gathered]) -> list[str]:
@@ -138,7 +148,7 @@ def _runs(table: ResultTable) -> int:
 
 
 def _alone(cells: Sequence[TableCell]) -> str:
-    repeated = [cell for cell in cells if len(cell.results) > 1]
+    repeated = [cell for cell in cells if _is_repeated(cell)]
     if not repeated:
         return ", all with one seed"
     named = " and ".join(f"{markdown_text(cell.method)} at {cell.noise}" for cell in repeated)
