@@ -15,9 +15,6 @@ GRID = "cifar10-lost-classes"
 TABLE = "cifar10-table"
 """The same runs to their end."""
 
-IN_FLOAT32 = " (float32)"
-"""Ends the label of a method that differs from another in its precision alone."""
-
 FEWEST_SEEDS = 5
 """Seeds from which on something is said of how many lose a class."""
 
@@ -62,7 +59,7 @@ def lost_section(gathered: Gathered, table: Iterable[Result]) -> list[str]:
     epochs = gathered.results[0].config["epochs"]
     said = INTRODUCTION.format(epochs=epochs, seeds=", ".join(map(str, seeds)))
     lines = [
-        *wrapped(" ".join(filter(None, [said, _still_lost(early, late), _in_float32(early)]))),
+        *wrapped(" ".join(filter(None, [said, _still_lost(early, late), _otherwise(early)]))),
         "",
         f"| method | {' | '.join(noises)} |",
         "|---" * (1 + len(noises)) + "|",
@@ -89,17 +86,23 @@ def _still_lost(early: Lost, late: Lost) -> str:
     return f"Of the same classes still lost at the end: {listed}."
 
 
-def _in_float32(early: Lost) -> str:
-    """How many classes runs lose in float32, beside the same runs in bf16."""
+def _otherwise(early: Lost) -> str:
+    """How many classes the same runs lose with other settings: methods whose label begins with another's."""
     said = []
     for (method, noise), by_seed in early.items():
-        same = early.get((method.removesuffix(IN_FLOAT32), noise), {}) if method.endswith(IN_FLOAT32) else {}
-        if shared := sorted(by_seed.keys() & same.keys()):
-            name = f"{markdown_text(method.removesuffix(IN_FLOAT32))} at {noise}"
-            seeds = f"seed{'s' * (len(shared) > 1)} {', '.join(map(str, shared))}"
-            counts = (", ".join(str(len(runs[seed])) for seed in shared) for runs in (by_seed, same))
-            said.append(f"{name} with {seeds} loses {' in float32, and '.join(counts)} in bf16")
-    return f"Precision: {'; '.join(said)}." if said else ""
+        others = {
+            other: runs
+            for (other, where), runs in early.items()
+            if where == noise and other.startswith(f"{method} ") and runs.keys() & by_seed.keys()
+        }
+        for seed in sorted(by_seed):
+            counts = [f"{len(runs[seed])} as “{other}”" for other, runs in others.items() if seed in runs]
+            if counts:
+                said.append(
+                    f"{markdown_text(method)} at {noise} with seed {seed} loses {len(by_seed[seed])}, "
+                    + " and ".join(map(markdown_text, counts))
+                )
+    return f"With other settings: {'; '.join(said)}." if said else ""
 
 
 def _in_order(

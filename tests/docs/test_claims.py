@@ -378,16 +378,12 @@ def test_lost_classes_are_told_by_seed_and_at_the_end(lost):
     assert lost.lost_section(gathered(lost.GRID, [run("MAE", 60.0)]), late) == []
 
 
-def test_precisions_are_compared_where_the_seed_is_the_same(lost):
-    runs = [
-        early("MAE", 1, LOST),
-        early("MAE", 2, KEPT),
-        early("MAE (float32)", 1, KEPT),
-        early("PHCE", 1, LOST),
-    ]
-    said = " ".join(lost.lost_section(gathered(lost.GRID, runs), []))
-    assert "Precision: MAE at dep-0.4 with seed 1 loses 0 in float32, and 1 in bf16." in said
-    assert "Precision" not in " ".join(lost.lost_section(gathered(lost.GRID, runs[:2]), []))
+def test_settings_are_compared_where_the_seed_is_the_same(lost):
+    runs = [early("MAE", 1, LOST), early("MAE", 2, KEPT), early("PHCE", 1, LOST)]
+    others = [early("MAE (float32)", 1, KEPT), early("MAE rotated", 1, LOST), early("MAE rotated", 3, LOST)]
+    said = " ".join(lost.lost_section(gathered(lost.GRID, [*runs, *others]), []))
+    assert "MAE at dep-0.4 with seed 1 loses 1, 0 as “MAE (float32)” and 1 as “MAE rotated”." in said
+    assert "With other settings" not in " ".join(lost.lost_section(gathered(lost.GRID, runs), []))
 
 
 def cell_of(method, ours=60.0):
