@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What docs/reproduce.md says of the paper's conclusions and of lost classes, on runs made up for the purpose."""
 
-import importlib
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -12,35 +9,25 @@ from noiseproof.grids import load
 from noiseproof.results import Curves, Gathered, Pulls, Result, Summary
 from noiseproof.results.table import TableCell
 
-DOCS = Path(__file__).parents[2] / "docs"
 
-
-def imported(name):
-    sys.path.insert(0, str(DOCS))
-    try:
-        yield importlib.import_module(name)
-    finally:
-        sys.path.remove(str(DOCS))
+@pytest.fixture(scope="module")
+def claims(pages):
+    return pages("claims")
 
 
 @pytest.fixture(scope="module")
-def claims():
-    yield from imported("claims")
+def tables(pages):
+    return pages("table_findings")
 
 
 @pytest.fixture(scope="module")
-def tables():
-    yield from imported("table_findings")
+def figures(pages):
+    return pages("figure_findings")
 
 
 @pytest.fixture(scope="module")
-def figures():
-    yield from imported("figure_findings")
-
-
-@pytest.fixture(scope="module")
-def lost():
-    yield from imported("lost")
+def lost(pages):
+    return pages("lost")
 
 
 def run(method, score, noise="sym-0.8", seed=1, **said):

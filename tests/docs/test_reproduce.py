@@ -1,26 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """What docs/reproduce.md expects of grids that are not run: time, from similar runs, and machine."""
 
-import importlib
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from noiseproof.grids import load
 from noiseproof.results import Result
 
-DOCS = Path(__file__).parents[2] / "docs"
-
 
 @pytest.fixture(scope="module")
-def reproduce():
-    sys.path.insert(0, str(DOCS))
-    try:
-        yield importlib.import_module("reproduce")
-    finally:
-        sys.path.remove(str(DOCS))
+def reproduce(pages):
+    return pages("reproduce")
 
 
 def run(precision, seconds, epochs=120, **config):

@@ -2,27 +2,14 @@
 """Sentences of docs/reproduce.md and README.md that are computed from a table."""
 
 import doctest
-import importlib
-import sys
 from dataclasses import replace
 from pathlib import Path
-
-import pytest
 
 from noiseproof.grids import load
 from noiseproof.results import Gathered, Result, gather, published, read_records, table_of
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results"
-
-
-@pytest.fixture(scope="module")
-def pages():
-    sys.path.insert(0, str(ROOT / "docs"))
-    try:
-        yield importlib.import_module
-    finally:
-        sys.path.remove(str(ROOT / "docs"))
 
 
 FACTS = {"label_marginals": [0.5, 0.5], "class_names": ["cat", "dog"]}

@@ -133,10 +133,9 @@ class EpochMeters:
         state["first_bad_step"].copy_(torch.where(first, first_step + where, state["first_bad_step"]))
         values = steps.index_select(1, where[None]).squeeze(1)
         state["first_bad_values"].copy_(torch.where(first, values, state["first_bad_values"]))
-        if self.pulls:
-            for name in self.pulls:
-                pulls = strongest_pull(log_p, given, cut_off=name == "pulls")
-                state[name][indices] = pulls.to(state[name].dtype)
+        for name in self.pulls:
+            pulls = strongest_pull(log_p, given, cut_off=name == "pulls")
+            state[name][indices] = pulls.to(state[name].dtype)
 
     def _part_means(self, log_p: Tensor, given: Tensor, batch_size: int) -> list[Tensor]:
         """Mean of each part of the loss in each step (S,)."""
