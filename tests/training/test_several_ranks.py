@@ -198,22 +198,31 @@ def test_synchronised_batch_norm_on_a_cpu_is_refused_in_words(tmp_path, monkeypa
         train(config, folder=tmp_path, quiet=True)
 
 
-def test_torchrun_trains_and_tells_the_result_once(tmp_path):
+THREADS_AT_THE_END = """
+import atexit, os, runpy, sys
+from pathlib import Path
+
+def threads_left():
+    names = [task.joinpath("comm").read_text().strip() for task in Path("/proc/self/task").iterdir()]
+    Path(f"threads-{os.environ['RANK']}").write_text(" ".join(names))
+
+if os.path.isdir("/proc/self/task"):
+    atexit.register(threads_left)  # before the program's own, so it runs after those
+sys.argv[0] = "noiseproof"
+runpy.run_module("noiseproof", run_name="__main__")
+"""
+
+
+def test_torchrun_trains_tells_the_result_once_and_leaves_no_thread(tmp_path):
+    """A thread of the group that outlives the interpreter may abort a process that has done all its work."""
+    (tmp_path / "program.py").write_text(THREADS_AT_THE_END)
     done = subprocess.run(
         [
             *(sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"),
-            *(
-                "--master-addr",
-                "127.0.0.1",
-                "--master-port",
-                free_port(),
-                "-m",
-                "noiseproof",
-                "train",
-                "digits",
-            ),
-            *("--epochs", "1", "--device", "cpu", "--folder", str(tmp_path)),
+            *("--master-addr", "127.0.0.1", "--master-port", free_port()),
+            *("program.py", "train", "digits", "--epochs", "1", "--device", "cpu", "--folder", "runs"),
         ],
+        cwd=tmp_path,
         env=os.environ | {"OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
@@ -223,9 +232,11 @@ def test_torchrun_trains_and_tells_the_result_once(tmp_path):
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.count("test accuracy") == 1
     assert done.stdout.count("epoch 1/1") == 1
-    with Store(tmp_path) as store:
+    with Store(tmp_path / "runs") as store:
         (record,) = store.runs()
     assert record.status == "finished"
+    for left in tmp_path.glob("threads-*"):
+        assert "gloo" not in left.read_text()
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 """Several processes that train one model: who am I, how do we add things up, and what if one of us is gone."""
 
 import atexit
+import gc
 import os
 import re
 from collections.abc import Iterator
@@ -72,13 +73,19 @@ def join(device: torch.device) -> None:
     if device.type == "cuda":
         torch.cuda.set_device(device)
     backend = "nccl" if device.type == "cuda" else "gloo"
+    # DistributedDataParallel would import it later, and imported while there is a group it keeps that for ever: its
+    # threads then outlive the interpreter, and one that still has to let go of a tensor aborts the process.
+    from torch import _dynamo  # noqa: F401
+
     dist.init_process_group(backend, timeout=timedelta(seconds=patience()))
     atexit.register(_part)
 
 
 def _part() -> None:
+    """Leave the group, and end its threads, which they do with the last thing that holds it."""
     if dist.is_initialized():
         dist.destroy_process_group()
+        gc.collect()
 
 
 def count() -> int:
