@@ -3,6 +3,7 @@
 
 import pytest
 import torch
+from torch.nn.functional import cross_entropy, one_hot
 
 from noiseproof import losses
 from noiseproof.losses import checks
@@ -102,6 +103,22 @@ def test_p_min_must_leave_room(name):
         losses.create(name, p_min=0.4)(LOGITS, TARGET)
 
 
+@pytest.mark.parametrize("name", [*ALL, *losses.available(whole_images=True)])
+def test_label_smoothing_is_refused_with_what_to_do_instead(name):
+    module = losses.record(name).module
+    with pytest.raises(
+        TypeError, match=f"label_smoothing: {module.__name__} has no such option; pass smoothed"
+    ):
+        module(label_smoothing=0.1)
+
+
+def test_what_is_said_to_do_instead_of_label_smoothing_is_the_same():
+    logits, labels = torch.randn(6, 4, generator=torch.manual_seed(0)), torch.tensor([0, 3, 1, 2, 2, 0])
+    target = (1 - 0.1) * one_hot(labels, 4) + 0.1 / 4
+    expected = cross_entropy(logits, labels, label_smoothing=0.1)
+    torch.testing.assert_close(losses.CrossEntropy()(logits, target), expected)
+
+
 def test_unknown_names():
     with pytest.raises(ValueError, match="loss: unknown name 'anl_ce'; did you mean 'anl-ce'"):
         losses.create("anl_ce")
@@ -109,7 +126,9 @@ def test_unknown_names():
         losses.create("anl-ce", recipe="cifar-10")
     with pytest.raises(TypeError, match="argument of loss 'anl-ce': unknown name 'alfa'; did you mean"):
         losses.create("anl-ce", alfa=1.0)
-    with pytest.raises(TypeError, match="unexpected keyword argument 'gamma'"):
+    with pytest.raises(
+        TypeError, match="option of ANLCrossEntropy: unknown name 'gamma'. Known: alpha, beta, "
+    ):
         losses.ANLCrossEntropy(gamma=1.0)
     with pytest.raises(ValueError, match="noise: unknown name 'symm-0.4'; did you mean 'sym'"):
         losses.create("logitclip-ce", recipe="cifar10", noise="symm-0.4")

@@ -5,27 +5,24 @@ from __future__ import annotations
 
 import inspect
 import math
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 import torch.nn.functional as F
+from tests.interpreter import run_in_interpreter
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from noiseproof import losses
 from noiseproof.losses.calculus import Active, Negative, Normalized, NormalizedNegative, WeightedSum
 from noiseproof.losses.evaluate import evaluate_plainly
-from noiseproof.losses.fused import InplaceGradient, fused_linear, launch, with_inplace_gradient
-from noiseproof.losses.fused.language import HAS_TRITON
+from noiseproof.losses.fused import InplaceGradient, fused_linear, gate, launch, linear, with_inplace_gradient
 from noiseproof.losses.fused.launch import Layout, layout_of, tile_of
 from noiseproof.losses.fused.plan import NO_PART, Kind, Plan, Role, plan_of
 from noiseproof.losses.per_class import AGCE, CE, FL, GCE, MAE, RCE
 
 UNKNOWN = {"eps-ce+mae", "eps-fl+mae"}
 BATTERY = Path(__file__).with_name("test_fused_gpu.py")
-ROOT = Path(__file__).parents[2]
 
 
 def is_of_labels(name):
@@ -208,6 +205,32 @@ def test_in_place_where_the_kernels_cannot_be_used():
         InplaceGradient(F.cross_entropy)
 
 
+@pytest.mark.parametrize(
+    ("triton", "enabled", "dtype", "expected"),
+    [
+        (True, True, torch.float32, True),
+        (True, True, torch.bfloat16, True),
+        (True, True, torch.float64, False),  # would lose half of its digits
+        (False, True, torch.float32, False),  # on Windows, say
+        (True, False, torch.float32, False),
+    ],
+)
+def test_where_kernels_may_be_used(monkeypatch, triton, enabled, dtype, expected):
+    monkeypatch.setattr(gate, "HAS_TRITON", triton)
+    monkeypatch.setattr(gate, "ENABLED", enabled)
+    with FakeTensorMode():
+        assert gate.has_kernels_for(torch.empty(2, dtype=dtype, device="cuda")) is expected
+
+
+def test_a_fused_layer_asks_whether_kernels_may_scale_its_gradients(monkeypatch):
+    """A GPU without Triton, and float64, have gradients too."""
+    asked = []
+    monkeypatch.setattr(linear, "has_kernels_for", lambda gradient: bool(asked.append(gradient.dtype)))
+    hidden, weight, bias, target = linear_problem()
+    (2 * fused_linear(losses.create("ce"), hidden, weight, bias, target)).backward()
+    assert asked == [torch.float64] * 3
+
+
 def linear_problem(dtype=torch.float64, shape=(3, 7)):
     hidden = torch.randn(*shape, 4, dtype=dtype, requires_grad=True)
     weight = torch.randn(9, 4, dtype=dtype, requires_grad=True)
@@ -278,31 +301,18 @@ def test_fused_linear_says_what_is_wrong():
         fused_linear(loss, hidden, weight, bias, target[:2])
 
 
-def run_in_interpreter(*arguments):
-    environment = os.environ | {"TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "pytest", "-q", "-m", "gpu", "-p", "no:cacheprovider", str(BATTERY)]
-    run = subprocess.run(
-        [*command, *arguments], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
-    )
-    assert run.returncode == 0, run.stdout[-5000:] + run.stderr[-2000:]
-    assert " passed" in run.stdout
-
-
-needs_triton = pytest.mark.skipif(not HAS_TRITON, reason="Triton is not installed")
-
-
-@needs_triton
 def test_the_kernels_in_the_interpreter():
     """A part of the battery: every kernel, every sort of loss, rows and images, every reduction."""
     run_in_interpreter(
+        BATTERY,
         "-k",
         "(values_and and defaults and (agce or anl or jal-fl)) or (odd_shapes and anl-ce and float32)"
         " or (weights and ((anl-ce and none) or (anl-fl and mean))) or strides and anl-ce or twice or no_class"
-        " or plainly or operator or (compiled and anl-ce) or (fused_linear and mean)",
+        " or plainly or operator or (compiled and anl-ce) or (fused_linear and mean) or (place_of and mean)"
+        " or side_by_side or ruled_out or no_numbers or gradients_lie",
     )
 
 
-@needs_triton
 @pytest.mark.slow
 def test_all_of_the_battery_in_the_interpreter():
-    run_in_interpreter()
+    run_in_interpreter(BATTERY)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The fast form of a network against the network itself, and its batch norm against torch's in float64.
 
-On a GPU with ``-m gpu``; elsewhere in Triton's interpreter, where Triton is installed: ``TRITON_INTERPRET=1``.
+On a GPU with ``-m gpu``; elsewhere in Triton's interpreter (``TRITON_INTERPRET=1``), which is what
+``test_fast_interpreted.py`` does; where Triton is not installed, ``triton_by_torch.py`` stands in for it.
 """
 
 import copy
@@ -185,6 +186,20 @@ def test_steps_of_the_fast_form_are_those_of_the_network(name, size, channels):
             assert error <= 0.03 * expected.norm() + 1e-3, kind
     filled = sum(p.numel() for p in other.parameters())
     assert int((fast.parameters.weights != 0).sum()) <= filled  # what pads stays zero
+
+
+@pytest.mark.parametrize("channels", [1, 3, 8, 9, 64, 70])
+def test_images_are_as_wide_as_the_first_weights(channels):
+    """In half precision, where more than 64 channels are rounded up to a multiple of that."""
+    model = models.create("mnist-cnn", 5, in_channels=channels, image_size=8, seed=3)
+    model = model.to(DEVICE, memory_format=torch.channels_last)
+    images = torch.randn(16, channels, 8, 8, device=DEVICE)
+    expected = model(images)
+    optimizer = torch.optim.SGD(model.parameters(), torch.tensor(0.05, device=DEVICE), 0.9)
+    fast = FastNetwork(model, optimizer, torch.bfloat16)
+    padded = torch.zeros(16, 8, 8, fast.in_channels, dtype=torch.bfloat16, device=DEVICE)
+    padded[..., :channels] = images.permute(0, 2, 3, 1)
+    assert (fast(padded.permute(0, 3, 1, 2)) - expected).norm() < 0.05 * expected.norm()
 
 
 def test_what_adam_had_summed_up_goes_on():

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Module that every loss class extends, and the options that all of them share."""
 
+from inspect import signature
 from types import FunctionType
 from typing import Any, TypedDict
 
@@ -67,14 +68,29 @@ class RobustLoss(nn.Module):
         ignore_index: int = -100,
         reduction: str = "mean",
         check_labels: bool | None = None,
+        **unknown: object,
     ) -> None:
         super().__init__()
+        if unknown:
+            raise TypeError(self._on_unknown(next(iter(unknown))))
         checks.reduction(reduction)
         self.term = self._checked(term)
         self.ignore_index = ignore_index
         self.reduction = reduction
         self.check_labels = check_labels
         self.register_buffer("weight", weight)
+
+    @classmethod
+    def _on_unknown(cls, name: str) -> str:
+        """What to say of an option that there is not, such as one that torch's cross-entropy has besides."""
+        if name == "label_smoothing":
+            return (
+                f"{name}: {cls.__name__} has no such option; pass smoothed labels as probabilities, "
+                f"target = (1 - {name}) * one_hot(labels, K) + {name} / K"
+            )
+        own = (each for each in signature(cls).parameters.values() if each.kind is not each.VAR_KEYWORD)
+        known = {each.name for each in own} | Options.__annotations__.keys()
+        return checks.unknown(f"option of {cls.__name__}", name, known - {"term"})
 
     @classmethod
     def _checked(cls, term: Term | PerClass | None) -> Term:

@@ -48,13 +48,15 @@ def plan_for(term: Term, logits: Tensor, target: Tensor, weight: Tensor | None) 
     return plan_of(term, logits.shape[1]) if _takes(logits, target, weight) else None
 
 
+def has_kernels_for(tensor: Tensor) -> bool:
+    """Whether kernels may be used, and read numbers that lie where these do and are of their type."""
+    return ENABLED and HAS_TRITON and (tensor.is_cuda or INTERPRETED) and tensor.dtype in _DTYPES
+
+
 def _takes(logits: Tensor, target: Tensor, weight: Tensor | None) -> bool:
     """Whether these tensors are what the kernels read; what is wrong with others, the plain path says."""
     return (
-        ENABLED
-        and HAS_TRITON
-        and (logits.is_cuda or INTERPRETED)
-        and logits.dtype in _DTYPES
+        has_kernels_for(logits)
         and target.dtype in _LABEL_DTYPES
         and logits.ndim >= 2
         and logits.shape[1] <= MOST_CLASSES

@@ -172,6 +172,14 @@ def label_totals(target: Tensor, weight: Tensor | None, classes: int, ignore_ind
     return partials
 
 
+def weight_of_each(weight: Tensor, target: Tensor) -> Tensor:
+    """Class weight of each label, in float32; anything for one that is no class, since its loss is NaN.
+
+    To look that up would be an assertion on the device, after which nothing more can be computed there.
+    """
+    return weight.float()[target.clamp(0, len(weight) - 1).long()]
+
+
 class Entropy(NamedTuple):
     """The marginal entropy of a batch: its value, and how it changes with each class's probability."""
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from noiseproof.losses.calculus import Term
 from noiseproof.losses.evaluate import evaluate, evaluate_plainly
 from noiseproof.losses.fused import launch
-from noiseproof.losses.fused.gate import plan_for
+from noiseproof.losses.fused.gate import has_kernels_for, plan_for
 from noiseproof.losses.fused.operators import scaled
 from noiseproof.losses.fused.plan import Plan
 from noiseproof.losses.labels import read_labels
@@ -103,7 +103,9 @@ class _Work:
     def __init__(
         self, module: RobustLoss, rows: Tensor, weight: Tensor, labels: Tensor, chunk_rows: int | None
     ) -> None:
-        self.term, self.class_weight = module.term, module.weight
+        self.term = module.term
+        # The kernels read one number after the other.
+        self.class_weight = None if module.weight is None else module.weight.contiguous()
         self.ignore_index, self.reduction = module.ignore_index, module.reduction
         classes = weight.shape[0]
         row_bytes = classes * torch.promote_types(rows.dtype, weight.dtype).itemsize
@@ -122,7 +124,7 @@ class _Work:
         used = labels != self.ignore_index
         weights = used.float()
         if self.class_weight is not None:
-            weights = weights * self.class_weight.float()[torch.where(used, labels, 0).long()]
+            weights = weights * launch.weight_of_each(self.class_weight, labels)
         total = weights.sum()
         return torch.where(total > 0, total, 1.0)
 
@@ -192,8 +194,7 @@ class _FusedLinear(torch.autograd.Function):
             found = iter(torch.autograd.grad(loss, inputs, upstream, create_graph=True))
             gradients = [next(found) if needed else None for needed in wanted]
         elif ctx.at_once:
-            times = scaled if hidden.is_cuda else _times
-            gradients = [None if g is None else times(g, upstream) for g in gradients]
+            gradients = [None if g is None else _times(g, upstream) for g in gradients]
         else:
             _, gradients = _sweep(hidden, weight, bias, labels, work, wanted, upstream)
         return *gradients, None, None
@@ -201,6 +202,8 @@ class _FusedLinear(torch.autograd.Function):
 
 def _times(gradient: Tensor, upstream: Tensor) -> Tensor:
     """Multiply by a number that is not rounded to the gradient's precision first, as torch would."""
+    if has_kernels_for(gradient):
+        return scaled(gradient, upstream)
     wide = torch.promote_types(gradient.dtype, upstream.dtype)
     return (gradient.to(wide) * upstream).to(gradient.dtype)
 

@@ -86,7 +86,7 @@ class _Batch:
             used = self.target != self.ignore_index
             factors = upstream
             if self.weight is not None:
-                factors = factors * self.weight.float()[torch.where(used, self.target, 0)]
+                factors = factors * launch.weight_of_each(self.weight, self.target)
             total = torch.where(used, factors, 0.0).sum()
         else:
             assert totals is not None
@@ -259,7 +259,8 @@ def softmax_loss_gradient(
         entropy = launch.Entropy(slopes, slopes) if slopes.numel() else None
         upstream = _position_wise(upstream)
         batch.run(loss=False, gradient=gradient, totals=batch.totals(), entropy=entropy, upstream=upstream)
-    return gradient
+    # The compiler was told of strides that follow those of the logits, not of a copy of them.
+    return gradient if batch.logits is logits else torch.empty_like(logits).copy_(gradient)
 
 
 @softmax_loss_gradient.register_fake

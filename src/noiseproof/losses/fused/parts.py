@@ -80,6 +80,8 @@ def row_loss(
     value, label_slope, c1 = add_dense(
         value, label_slope, log_p, p, sums[2], weights[1], NUM_CLASSES, DENSE_1
     )
+    # Of a number and NaN, maxima and cuts at a floor take the number: some losses would hide what the logits hold.
+    value = tl.where(log_p == log_p, value, log_p)
     slopes_0 = sums[1]
     if DENSE_0[0] == NORMALIZED and DENSE_0[1] == CE:
         slopes_0 = tl.zeros_like(log_p) - NUM_CLASSES

@@ -16,6 +16,9 @@ from noiseproof.losses.fused.parts import (
     row_loss,
 )
 
+LOWEST = tl.constexpr(-3.4028234663852886e38)
+"""Finite, unlike −∞: a lane all of whose classes are ruled out has a sum of 0, not of exp(−∞ + ∞)."""
+
 
 @triton.jit
 def online_softmax(top, total, z):
@@ -43,8 +46,9 @@ def streamed_softmax(
 ):
     """Largest logit of each row, and the logarithm of ``Σ exp(z − largest)``, in one pass."""
     lane = tl.arange(0, LANES)[:, None] * UNROLL + tl.arange(0, UNROLL)[None, :]
-    start = tl.load(base, mask=inside, other=0.0).to(tl.float32)  # finite, unlike −∞: no lane is ever without
-    top = tl.zeros([POSITIONS, LANES], tl.float32) + start[:, None]
+    # Lanes begin with some logit, so that none is ever without.
+    start = tl.load(base, mask=inside, other=0.0).to(tl.float32)
+    top = tl.zeros([POSITIONS, LANES], tl.float32) + tl.maximum(start, LOWEST)[:, None]
     total = tl.zeros([POSITIONS, LANES], tl.float32)
     for first in range(0, NUM_CLASSES, LANES * UNROLL):
         k = (first + lane)[None, :, :]
@@ -199,7 +203,7 @@ def softmax_loss_streamed(
             write = gradient + outer * gradient_outer_stride + position.to(tl.int64) * GRADIENT_INNER_STRIDE
             if PERSISTENT:
                 start = tl.load(next_base, mask=next_inside, other=0.0).to(tl.float32)
-                top = tl.zeros([POSITIONS, LANES], tl.float32) + start[:, None]
+                top = tl.zeros([POSITIONS, LANES], tl.float32) + tl.maximum(start, LOWEST)[:, None]
                 total = tl.zeros([POSITIONS, LANES], tl.float32)
             for first in range(0, NUM_CLASSES, LANES * UNROLL):
                 k = (first + lane)[None, :, :]

@@ -87,8 +87,8 @@ class FastNetwork:
     def __init__(self, model: nn.Module, optimizer: torch.optim.Optimizer, dtype: torch.dtype) -> None:
         self.model, self.dtype, self.training = model, dtype, True
         first = next(m for m in model.modules() if isinstance(m, nn.Conv2d))
-        self.in_channels = first.in_channels if _is_unfolded(first) else _eighths(first.in_channels)
         layers = list(_layers(model, 64 if dtype == torch.bfloat16 and type(model) is SmallCNN else MULTIPLE))
+        self.in_channels = first.in_channels if _is_unfolded(first) else layers[0][2][1]
         half: list[Place] = []
         full: list[Place] = []
         silent: list[Place] = []
