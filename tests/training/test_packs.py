@@ -47,6 +47,40 @@ def test_every_run_of_a_pack_that_is_stopped_saves_its_last_step(tmp_path, monke
                     assert second[key] == pytest.approx(first[key], rel=1e-6), key
 
 
+@pytest.mark.parametrize("thread_is_faster", [False, True])
+def test_a_run_that_cannot_be_saved_costs_the_others_of_its_pack_nothing(
+    tmp_path, monkeypatch, thread_is_faster
+):
+    """Whether or not the thread that writes checkpoints finds out first, from the epoch that has just ended."""
+    usual_put = CheckpointWriter.put
+
+    def put_and_wait(writer, path, state):
+        usual_put(writer, path, state)
+        with writer._changed:
+            writer._changed.wait_for(lambda: not writer._waiting and writer._at_work is None)
+
+    if thread_is_faster:
+        monkeypatch.setattr(CheckpointWriter, "put", put_and_wait)
+    configs = [small(loss="ce"), small(loss="gce", seed=2)]
+    blocked = tmp_path / configs[0].run_id / "checkpoint.pt"
+
+    class StopInTheWay(StopAfter):
+        @property
+        def requested(self):
+            stops = super().requested
+            if stops:
+                (blocked / "in the way").mkdir(parents=True)
+            return stops
+
+    monkeypatch.setattr(engine_module, "can_capture", lambda runs: True)
+    monkeypatch.setattr(engine_module, "Interruption", lambda: StopInTheWay(7))
+    with pytest.raises(OSError, match="cannot write the checkpoint"):
+        train_pack(configs, folder=tmp_path, quiet=True)
+    assert (tmp_path / configs[1].run_id / "checkpoint.pt").is_file()
+    with Store(tmp_path) as store:
+        assert store.get(configs[1].run_id).status == "interrupted"
+
+
 def test_runs_that_stand_at_different_steps_catch_up_and_go_on_together(tmp_path, monkeypatch):
     monkeypatch.setattr(engine_module, "can_capture", lambda runs: True)
     configs = [small(loss="ce"), small(loss="gce", seed=2)]

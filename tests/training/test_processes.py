@@ -1,18 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Packs shared out among processes: the same weights as alone, errors and Ctrl-C that reach the caller."""
 
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 from tests import warm
 
 from noiseproof.training import NotFiniteError, resolve, train, train_pack
+from noiseproof.training import processes as processes_module
+from noiseproof.training.interruption import ONE_REQUEST_SECONDS
 from noiseproof.training.processes import available_cores
 from noiseproof.training.store import Store
 
@@ -99,6 +104,50 @@ def test_ctrl_c_while_processes_start_leaves_no_traceback(tmp_path):
 
 def children_of(pid):
     return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+
+
+class Worker(threading.Thread):
+    """Stands for a process: it puts an error, if it has one, and works until it is asked to end."""
+
+    def __init__(self, errors, error=None):
+        super().__init__(daemon=True)
+        self.sentinel, self.end = os.pipe()
+        self.errors, self.error, self.asked, self.asked_at = errors, error, threading.Event(), None
+
+    def run(self):
+        if self.error is not None:
+            self.errors.put(self.error)
+        else:
+            self.asked.wait(20)
+        os.close(self.end)  # which is how the end of a process is noticed
+
+    def terminate(self):
+        self.asked_at = time.monotonic()
+        self.asked.set()
+
+
+def test_a_wish_to_stop_reaches_many_processes_at_once():
+    """Ctrl-C in a terminal has reached them too; whoever is asked again a second later stops without saving."""
+    errors = multiprocessing.get_context("spawn").SimpleQueue()
+    workers = [Worker(errors) for _ in range(40)]
+    for worker in workers:
+        worker.start()
+    wish = SimpleNamespace(requested=False)
+    threading.Timer(0.2, lambda: setattr(wish, "requested", True)).start()
+    began = time.monotonic()
+    assert processes_module._wait_for(workers, errors, wish) == []
+    assert max(worker.asked_at for worker in workers) - began < 0.2 + ONE_REQUEST_SECONDS / 2
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_an_error_longer_than_a_pipe_holds_up_nobody(count):
+    """Compilers' errors are: they quote what they could not compile."""
+    errors = multiprocessing.get_context("spawn").SimpleQueue()
+    workers = [Worker(errors, RuntimeError("long" * 100_000)) for _ in range(count)]
+    for worker in workers:
+        worker.start()
+    found = processes_module._wait_for(workers, errors, SimpleNamespace(requested=False))
+    assert [len(str(error)) for error in found] == [400_000] * count
 
 
 def test_there_is_at_least_one_core():

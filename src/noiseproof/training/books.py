@@ -2,7 +2,7 @@
 """What is written down of runs while they go: records, checkpoints, weights, progress."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -94,12 +94,20 @@ class Books:
             )
 
     def show_step(self, runs: Sequence[Run]) -> None:
-        """Show how far the runs are in their epochs."""
+        """Show how far the runs are in their epochs, or in what comes before the first."""
         for run in runs:
+            if run.prepared is not None:
+                self.shown.prepare(run.config.run_id, run.prepared)
+                continue
             self.shown.step(run.config.run_id, run.epoch, run.step / run.batches.steps)
 
-    def end_epoch(self, end: EpochEnd) -> None:
-        """Write down a finished epoch, and the run's end if it was the last; of a run that failed, nothing."""
+    def end_epoch(self, end: EpochEnd, *, save: bool = True) -> None:
+        """Write down a finished epoch, and the run's end if it was the last; of a run that failed, nothing.
+
+        Args:
+            end: the epoch's end.
+            save: keep its checkpoint, too; not where a newer one follows at once.
+        """
         end.wait()
         run_id = end.run.config.run_id
         if run_id in self.failed:
@@ -113,7 +121,8 @@ class Books:
         if self.writes:
             # The record first: a run killed in between repeats the epoch and replaces its record.
             self.store.record_epoch(run_id, end.epoch - 1, metrics, end.seconds)
-            self._save(end)
+            if save:
+                self._save(end)
             for sink in self.sinks:
                 sink.epoch(run_id, end.epoch - 1, metrics)
         self.shown.epoch(run_id, end.epoch - 1, metrics)
@@ -134,8 +143,19 @@ class Books:
     def _checkpoint_of(self, run_id: str) -> Path:
         return self.folder / run_id / "checkpoint.pt"
 
-    def interrupt(self, runs: Sequence[Run]) -> None:
-        """Save runs in the middle of an epoch."""
+    def interrupt(self, runs: Sequence[Run], late: Iterable[EpochEnd] = ()) -> None:
+        """Save runs in the middle of an epoch; one that cannot be saved does not cost the others their steps.
+
+        Args:
+            runs: those that are stopped.
+            late: ends of earlier epochs that are not written down yet.
+        """
+        unsaved: list[OSError] = []
+        for end in late:
+            try:
+                self.end_epoch(end, save=False)
+            except OSError as error:
+                unsaved.append(error)
         for run in runs:
             run_id = run.config.run_id
             if self.is_over(run_id):
@@ -147,11 +167,17 @@ class Books:
                 continue
             if self.writes:
                 self._writer.forget(self._checkpoint_of(run_id))
-                checkpoint.save(self._checkpoint_of(run_id), run.state())
+                try:
+                    checkpoint.save(self._checkpoint_of(run_id), run.state())
+                except OSError as error:
+                    unsaved.append(error)
+                    continue
                 self.store.interrupt(run_id)
                 for sink in self.sinks:
                     sink.end(run_id, None)
             self.shown.end(run_id, f"interrupted; resume with: {command_name()} train --resume {run_id}")
+        if unsaved:
+            raise unsaved[0]
 
     def fail(self, run_id: str, error: Exception) -> None:
         """Note why a run failed; its last checkpoint stays."""

@@ -12,11 +12,15 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from multiprocessing import connection
+from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import Any
 
 from noiseproof.plugins import explained, import_plugins, own_place
 from noiseproof.training import progress
 from noiseproof.training.config import Config
+from noiseproof.training.interruption import Interrupted, Interruption
 from noiseproof.training.store import Store
 
 OUT_OF_MEMORY = 88
@@ -24,6 +28,9 @@ OUT_OF_MEMORY = 88
 
 STOPPED = 130
 """Exit code of a process that Ctrl-C ended at once."""
+
+LONGEST_WAIT = 0.1
+"""Seconds between looks at whether somebody wishes to stop."""
 
 KILLED = (-getattr(signal, "SIGKILL", 9), 128 + 9)
 """Exit codes of a process that the system killed, as it does when memory runs out."""
@@ -89,8 +96,6 @@ def _train_at_once(
     keep_going: bool,
 ) -> str | None:
     """Train configs in so many processes; say how one was lost, if one was."""
-    from noiseproof.training.interruption import Interrupted, Interruption
-
     context = multiprocessing.get_context("spawn")  # torch's threads do not survive a fork
     errors = context.SimpleQueue()
     workers = [
@@ -104,17 +109,9 @@ def _train_at_once(
         with _deaf_to_ctrl_c():
             for worker in workers:
                 worker.start()
-        passed_on = False
-        while any(worker.is_alive() for worker in workers):
-            for worker in workers:
-                worker.join(0.1)
-            if interruption.requested and not passed_on:
-                passed_on = True
-                for worker in workers:
-                    if worker.is_alive():
-                        worker.terminate()  # SIGTERM, which a run takes as a wish to stop after its step
-    if not errors.empty():
-        raise errors.get()
+        found = _wait_for(workers, errors, interruption)
+    if found:
+        raise found[0]
     if interruption.requested:
         raise Interrupted(configs[0].run_id)
     died = [worker.exitcode for worker in workers if worker.exitcode]
@@ -127,6 +124,27 @@ def _train_at_once(
     raise RuntimeError(
         f"a training process died (exit code {died[0]}); what it had finished is kept: start again to go on"
     )
+
+
+def _wait_for(workers: Sequence[BaseProcess], errors: Any, interruption: Interruption) -> list[Exception]:
+    """Wait until all have ended, and return their errors; pass on a wish to stop.
+
+    At once, however many there are: a terminal's Ctrl-C has reached them too, and one that is asked again later
+    stops without saving. Errors are taken as they come: what does not fit into a pipe would wait for ever.
+    """
+    found: list[Exception] = []
+    passed_on = False
+    while alive := [worker for worker in workers if worker.is_alive()]:
+        if interruption.requested and not passed_on:
+            passed_on = True
+            for worker in alive:
+                worker.terminate()  # SIGTERM, which a run takes as a wish to stop after its step
+        connection.wait([worker.sentinel for worker in alive], LONGEST_WAIT)
+        while not errors.empty():
+            found.append(errors.get())
+    while not errors.empty():  # of the last one, which may have ended since
+        found.append(errors.get())
+    return found
 
 
 @contextmanager

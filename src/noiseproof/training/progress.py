@@ -18,6 +18,9 @@ LINES_OF_A_RUN = 20
 WORTH_TELLING = 60
 """Seconds that are left, below which a log says nothing of them."""
 
+BETWEEN_LINES = 30
+"""Seconds between two lines of a log about what comes before the first step."""
+
 ENOUGH_TO_TELL = 0.1
 """Epochs after the first step from which on a pace is known; an epoch of one step alone has none."""
 
@@ -27,6 +30,9 @@ class Progress(Protocol):
 
     def begin(self, run_id: str, epochs: int, done: int) -> None:
         """Announce a run that starts, or goes on after ``done`` epochs."""
+
+    def prepare(self, run_id: str, share: float) -> None:
+        """Tell that a share of what comes before the first step is done."""
 
     def step(self, run_id: str, epoch: int, share: float) -> None:
         """Tell that a share of an epoch is done."""
@@ -45,6 +51,9 @@ class Silence:
     """Says nothing."""
 
     def begin(self, run_id: str, epochs: int, done: int) -> None:
+        """Say nothing."""
+
+    def prepare(self, run_id: str, share: float) -> None:
         """Say nothing."""
 
     def step(self, run_id: str, epoch: int, share: float) -> None:
@@ -68,6 +77,7 @@ class PlainLines(Silence):
         self._began: dict[
             str, tuple[float, float]
         ] = {}  # when a run made its first step here, and at which epoch
+        self._prepared_at: dict[str, float] = {}  # when that was last told
 
     def begin(self, run_id: str, epochs: int, done: int) -> None:
         """Remember how long the run is."""
@@ -76,6 +86,13 @@ class PlainLines(Silence):
             f"{run_id}: {epochs} epoch{'s' * (epochs > 1)}" + (f", {done} already done" if done else ""),
             flush=True,
         )
+
+    def prepare(self, run_id: str, share: float) -> None:
+        """Print it now and then, if it takes long."""
+        now = time.monotonic()
+        if now - self._prepared_at.setdefault(run_id, now) >= BETWEEN_LINES:
+            self._prepared_at[run_id] = now
+            print(f"{run_id}: {prepared(share)}", flush=True)
 
     def step(self, run_id: str, epoch: int, share: float) -> None:
         """Remember when the first step was."""
@@ -116,6 +133,10 @@ class Bars:
         """Add a bar."""
         self._tasks[run_id] = self._bars.add_task(run_id, total=epochs, completed=done, accuracy="")
 
+    def prepare(self, run_id: str, share: float) -> None:
+        """Show it where the accuracy will be."""
+        self._bars.update(self._tasks[run_id], accuracy=prepared(share) if share < 1 else "")
+
     def step(self, run_id: str, epoch: int, share: float) -> None:
         """Move the bar."""
         self._bars.update(self._tasks[run_id], completed=epoch + share)
@@ -132,6 +153,15 @@ class Bars:
     def say(self, text: str) -> None:
         """Print it above the bars."""
         self._bars.console.print(text, markup=False, highlight=False)
+
+
+def prepared(share: float) -> str:
+    """What is done before the first step of a run that trains the final layer alone.
+
+    >>> prepared(0.25)
+    '25% of the images have passed through the network'
+    """
+    return f"{share:.0%} of the images have passed through the network"
 
 
 def summary(metrics: dict[str, Any]) -> str:
