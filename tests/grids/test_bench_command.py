@@ -87,7 +87,7 @@ def test_a_dry_run_needs_no_data_and_writes_nothing(bench, tmp_path, name):
 
 
 def test_random_weights_where_the_papers_are_imagenets_are_remarked_on(bench, tmp_path):
-    remark = "on clothing1m the paper starts from ImageNet's. To do so, use --set weights=FILE."
+    remark = "on clothing1m the paper starts from ImageNet's. To do so, use --set weights=imagenet."
     assert remark in bench("clothing1m-table", "--dry-run", "--device", "cpu").output
     weights = tmp_path / "resnet50.pth"
     weights.write_bytes(b"weights")

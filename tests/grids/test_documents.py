@@ -20,7 +20,7 @@ def test_every_shipped_grid_is_in_the_document_with_its_number_of_runs():
 
 
 def test_the_grid_of_the_document_stands():
-    example, _ = re.findall(r"```toml\n(.*?)```", _text("grids.md"), re.S)
+    example, *_ = re.findall(r"```toml\n(.*?)```", _text("grids.md"), re.S)
     grid = parsed(example, "my-grid")
     assert [method.label for method in grid.methods][:3] == ["CE", "ANL-CE δ=1e-6 β=1", "ANL-CE δ=1e-6 β=5"]
     assert len(grid.cells()) == 7 * 2 * 3

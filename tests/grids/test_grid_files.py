@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from noiseproof.grids import Grid, Method, load
+from noiseproof.grids import Grid, Method, files, load
 
 GOOD = """
 title = "Mine"
@@ -93,6 +93,92 @@ def test_a_slip_is_told_with_its_place_and_the_nearest_name(write, old, new, mes
     path = write(GOOD.replace(old, new, 1))
     with pytest.raises(ValueError, match=re.escape(message)):
         load(path).cells()
+
+
+def test_a_grid_takes_what_it_does_not_say_from_the_one_it_is_like(write):
+    grid = load(write('like = "cifar10-table"\ndataset = "digits"\nnoises = ["sym-0.4"]\nseeds = [7]\n'))
+    table = load("cifar10-table")
+    assert (grid.name, grid.title, grid.dataset) == ("mine", "mine", "digits")
+    assert (grid.methods, grid.kind, grid.like) == (table.methods, "table", "cifar10-table")
+    assert (grid.noises, grid.seeds) == (("sym-0.4",), (7,))
+    assert (grid.published, grid.columns) == (None, {}), "numbers of the paper are for its own data"
+    assert "precision" in table.settings
+    assert "precision" not in grid.settings
+    assert {cell.config.dataset for cell in grid.cells()} == {"digits"}
+
+
+def test_settings_of_a_grid_are_laid_over_those_of_the_one_it_is_like(write):
+    text = 'like = "alpha-beta-grid"\ndataset = "digits"\n[settings]\nweight_decay = 0.5\nepochs = 3\n'
+    grid = load(write(text))
+    assert grid.kind == "alpha-beta"
+    assert grid.settings == {"l1": 0.0, "weight_decay": 0.5, "epochs": 3}
+    own = load(write(f'{text}[[methods]]\nlabel = "CE"\nloss = "ce"\n'))
+    assert [method.label for method in own.methods] == ["CE"]
+
+
+def test_a_grid_may_be_like_one_that_is_itself_like_another(write):
+    grid = load(write('like = "digits-gradients"\ndataset = "fashion-mnist"\nseeds = [1]\n'))
+    assert grid.methods == load("gradients").methods
+    assert grid.settings == {"gradient_quantiles": True}
+    assert grid.like == "digits-gradients"
+
+
+def test_methods_that_the_other_grid_adds_are_taken_too(write, monkeypatch):
+    added = 'like = "gradients"\ndataset = "digits"\nmore_methods = [{ label = "CE", loss = "ce" }]'
+    usual = files._shipped
+    monkeypatch.setattr(files, "_shipped", lambda name: added if name == "digits-gradients" else usual(name))
+    one = 'more_methods = [{ label = "GCE", loss = "gce" }]'
+    grid = load(write(f'like = "digits-gradients"\ndataset = "fashion-mnist"\n{one}'))
+    assert [method.label for method in grid.methods] == ["ANL-CE", "CE", "GCE"]
+
+
+def test_a_method_is_compared_with_those_of_a_built_in_grid(write):
+    one = '[[more_methods]]\nlabel = "LogitClip"\nloss = "logitclip-ce"\n'
+    grid, table = load(write(f'like = "cifar10-table"\ndataset = "cifar10"\n{one}')), load("cifar10-table")
+    assert [method.label for method in grid.methods] == [
+        *(method.label for method in table.methods),
+        "LogitClip",
+    ]
+    assert (grid.published, grid.columns, grid.settings) == (table.published, table.columns, table.settings)
+    own = [cell.config.hash for cell in grid.cells()]
+    assert {cell.config.hash for cell in table.cells()} < set(own), (
+        "their recorded runs are taken as they are"
+    )
+    elsewhere = load(write(f'like = "cifar10-table"\ndataset = "digits"\nmethods = []\n{one}'))
+    assert [method.label for method in elsewhere.methods] == ["LogitClip"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            'dataset = "digits"\nnoises = []\nseeds = []\nmethods = []\nmore_methods = []',
+            "grid mine: more_methods goes with like",
+        ),
+        (
+            'like = "gradients"\ndataset = "digits"\nmore_methods = 3',
+            "grid mine: expected more_methods to be a list of tables, [[more_methods]], got 3",
+        ),
+        (
+            'like = "gradients"\ndataset = "digits"\nmore_methods = [{ label = "ANL-CE", loss = "ce" }]',
+            "grid mine: 'ANL-CE' stands twice among its methods",
+        ),
+        (
+            'like = "cifar10-tabel"\ndataset = "digits"',
+            "like in grid mine: unknown name 'cifar10-tabel'; did you",
+        ),
+        ('like = "mine.toml"\ndataset = "digits"', "like in grid mine: unknown name 'mine.toml'"),
+        ("like = 3\ndataset = 'digits'", "like in grid mine: unknown name '3'"),
+        ('like = "cifar10-table"', "grid mine: expected dataset, which it does not say"),
+        (
+            'like = "gradients"\ndataset = "digits"\nsettings = 3',
+            "grid mine: expected settings to be a table, got 3",
+        ),
+    ],
+)
+def test_slips_in_a_grid_that_is_like_another(write, text, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        load(write(text))
 
 
 def test_two_labels_for_one_experiment_are_refused(write):

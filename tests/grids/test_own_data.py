@@ -33,7 +33,9 @@ def photos(tmp_path, monkeypatch):
             pixels = random.randint(0, 80, (12, 12, 3))
             pixels[..., number] += 150
             Image.fromarray(pixels.astype(np.uint8)).save(tmp_path / "photos" / name / f"{i}.png")
-    for name, example in zip(("my-grid.toml", "losses.toml"), EXAMPLES, strict=True):
+    for name, example in zip(
+        ("my-grid.toml", "losses.toml", "mine.toml", "one-more.toml"), EXAMPLES, strict=True
+    ):
         Path(name).write_text(example, encoding="utf-8")
     return tmp_path / "photos"
 
@@ -50,6 +52,15 @@ def test_numbers_that_a_grid_leaves_open_are_those_of_train():
     assert (ce.model, ce.image_size, ce.epochs, ce.weight_decay, ce.l1) == ("cnn8", 32, 120, 1e-4, 0.0)
     assert (anl.l1, anl.weight_decay, dict(anl.loss_parameters)) == (5e-5, 0.0, {"alpha": 5.0, "beta": 5.0})
     assert anl.batch_size < ce.batch_size  # little data and a loss that fits slowly
+
+
+def test_a_grid_like_one_of_the_paper_is_planned_for_the_data_at_hand():
+    cells, table = load("mine.toml").cells(), load("cifar10-table")
+    assert [cell.method.label for cell in cells] == [method.label for method in table.methods]
+    for cell in cells:
+        assert cell.config == config_of(
+            "folder:photos", None, {"loss": cell.method.loss, "noise": "clean", "seed": 1}
+        )
 
 
 def test_what_a_grid_says_wins_and_the_rest_is_planned():

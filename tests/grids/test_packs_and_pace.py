@@ -76,6 +76,10 @@ def test_a_clock_knows_only_like_runs_of_this_hardware():
     assert Clock([record(cell, 120.0, "01:00:00", hardware="H100")], "x86_64").seconds(pack) is None
     assert Clock([record(cell, 120.0, "01:00:00", precision="float32")], "x86_64").seconds(pack) is None
     assert Clock([record(cell, 120.0, "01:00:00", jacobian=0.1)], "x86_64").seconds(pack) is None
+    assert (
+        Clock([record(cell, 120.0, "01:00:00", freeze=True, weights="mine.pth")], "x86_64").seconds(pack)
+        is None
+    )
     clock = Clock([record(cell, 60.0, "01:00:00", epochs=60)], "x86_64")
     assert clock.seconds(pack) == pytest.approx(4 * 120 * 1.0 + STARTING_SECONDS)
     clock.measured(pack, 500.0)

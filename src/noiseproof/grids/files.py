@@ -16,6 +16,7 @@ from noiseproof.losses.checks import shown, unknown
 
 _KEYS = (
     "title",
+    "like",
     "dataset",
     "kind",
     "published",
@@ -25,7 +26,12 @@ _KEYS = (
     "seeds",
     "settings",
     "methods",
+    "more_methods",
 )
+_TAKEN = ("kind", "noises", "seeds", "methods")
+"""What a grid takes of the one that it is like, besides settings."""
+_TAKEN_ON_SAME_DATA = ("published", "columns", "recipe")
+"""What it takes besides, where its data are those of the other one."""
 _FOR_EACH = "for_each"
 MOST_BYTES = 1 << 20
 
@@ -69,8 +75,11 @@ def load(name_or_path: str) -> Grid:
     if text not in names():
         hint = "; a file of your own must end in .toml" if Path(text).exists() else ""
         raise ValueError(unknown("grid", text, names()) + hint)
-    content = (resources.files("noiseproof.grids") / "shipped" / f"{text}.toml").read_text(encoding="utf-8")
-    return parsed(content, text)
+    return parsed(_shipped(text), text)
+
+
+def _shipped(name: str) -> str:
+    return (resources.files("noiseproof.grids") / "shipped" / f"{name}.toml").read_text(encoding="utf-8")
 
 
 def parsed(content: str, name: str) -> Grid:
@@ -82,6 +91,10 @@ def parsed(content: str, name: str) -> Grid:
     for key in values:
         if key not in _KEYS:
             raise ValueError(unknown(f"key in grid {name}", key, _KEYS))
+    if "like" in values:
+        values = _completed(values, name)
+    elif "more_methods" in values:
+        raise ValueError(f"grid {name}: more_methods goes with like; without it, expected [[methods]] only")
     missing = [key for key in ("dataset", "noises", "seeds", "methods") if key not in values]
     if missing:
         raise ValueError(f"grid {name}: expected {', '.join(missing)}, which it does not say")
@@ -90,6 +103,7 @@ def parsed(content: str, name: str) -> Grid:
         ("noises", list, "a list"),
         ("seeds", list, "a list"),
         ("methods", list, "a list of tables, [[methods]]"),
+        ("more_methods", list, "a list of tables, [[more_methods]]"),
         ("settings", dict, "a table"),
         ("columns", dict, "a table"),
         ("published", str, "a text"),
@@ -111,7 +125,9 @@ def parsed(content: str, name: str) -> Grid:
             itertools.islice(
                 (
                     method
-                    for number, each in enumerate(values["methods"], start=1)
+                    for number, each in enumerate(
+                        (*values["methods"], *values.get("more_methods", ())), start=1
+                    )
                     for method in _methods(each, f"grid {name}, method {number}")
                 ),
                 MOST_CELLS + 1,  # one more than there may be, which the grid then refuses
@@ -123,7 +139,31 @@ def parsed(content: str, name: str) -> Grid:
         published=values.get("published"),
         columns=values.get("columns", {}),
         recipe=values.get("recipe"),
+        like=values.get("like"),
     )
+
+
+def _completed(values: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """What a grid says, and the rest of it as in the built-in one that it is like.
+
+    On other data the paper's numbers are not to be compared with, and neither is the precision taken, which is that
+    of the other grid's recorded runs.
+    """
+    like, own = str(values["like"]), values.get("settings", {})
+    if like not in names():
+        raise ValueError(unknown(f"like in grid {name}", like, names()))
+    other = tomllib.loads(_shipped(like))
+    if "like" in other:
+        other = _completed(other, like)
+    other["methods"] = [*other["methods"], *other.get("more_methods", ())]
+    same_data = values.get("dataset") == other["dataset"]
+    taken = {key: other[key] for key in _TAKEN + _TAKEN_ON_SAME_DATA * same_data if key in other}
+    settings = dict(other.get("settings", {}))
+    if not same_data:
+        settings.pop("precision", None)
+    if isinstance(own, Mapping):
+        own = merged(settings, own)
+    return {**taken, **values, "settings": own}
 
 
 def _methods(values: Any, place: str) -> Iterator[Method]:

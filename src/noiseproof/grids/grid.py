@@ -57,6 +57,7 @@ class Grid:
         recipe: a recipe's name or TOML file, where not the data set's own; ``"auto"`` for a plan, which data of the
             user's own has without it.
         overrides: fields of the config that win over everything, such as those of a command line.
+        like: the built-in grid from which it takes what its file does not say.
         only: pairs of a method's label and a noise, where only some of all are wanted.
     """
 
@@ -72,6 +73,7 @@ class Grid:
     columns: Mapping[str, str] = field(default_factory=dict)
     recipe: str | None = None
     overrides: Mapping[str, Any] = field(default_factory=dict)
+    like: str | None = None
     only: frozenset[tuple[str, str]] | None = None
 
     def __post_init__(self) -> None:

@@ -21,7 +21,7 @@ STARTING_SECONDS = 5.0
 FIRST_ON_A_GPU = 25.0
 """Seconds that the first pack of a process costs beyond that on a GPU: kernels are chosen and steps captured."""
 
-_LIKE = ("dataset", "model", "model_options", "train_size", "batch_size", "image_size", "precision")
+_LIKE = ("dataset", "model", "model_options", "freeze", "train_size", "batch_size", "image_size", "precision")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
