@@ -5,6 +5,7 @@ In every set the true labels are known and some of the given ones are wrong. Pro
 given to both; all scores of both are printed, whoever wins.
 
     python benchmarks/audit.py                                          patches: on a CPU, about ten minutes
+    python benchmarks/audit.py --method imagenet                        seen ImageNet: 25 min
     python benchmarks/audit.py --method network --save-probabilities D  a network: on a GPU, without cleanlab
     python benchmarks/audit.py --probabilities D --out audit.json       score what was saved
     python benchmarks/audit.py --sets cifar10:aggre fashion-mnist:clean digits:asym-0.4
@@ -56,10 +57,15 @@ def make_probabilities(name: str, options: argparse.Namespace) -> dict[str, Any]
     data, true = labelled(name, options.seed)
     how: dict[str, Any] = {"method": options.method, "folds": options.folds}
     started = time.perf_counter()
-    if options.method == "patches":
-        how["filters"] = options.filters
+    if options.method in ("patches", "imagenet"):
+        if options.method == "patches":
+            how["filters"] = options.filters
         probabilities = picture_probabilities(
-            data, folds=options.folds, filters=options.filters, seed=options.seed
+            data,
+            folds=options.folds,
+            filters=options.filters,
+            from_imagenet=options.method == "imagenet",
+            seed=options.seed,
         )
     else:
         chosen = {"epochs": options.epochs, "loss": options.loss, "precision": options.precision}
@@ -270,7 +276,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--sets", nargs="+", default=list(SETS), metavar="DATASET:NOISE")
-    parser.add_argument("--method", choices=("patches", "network"), default="patches")
+    parser.add_argument("--method", choices=("patches", "imagenet", "network"), default="patches")
     parser.add_argument("--folds", type=int, default=3)
     parser.add_argument("--filters", type=int, default=512, help="for patches")
     parser.add_argument("--epochs", type=int, default=20, help="for a network")

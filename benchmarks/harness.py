@@ -198,7 +198,8 @@ def extra_memory(run: Callable[[], object]) -> int:
 def to_markdown(record: Record) -> str:
     """One page: what was measured where, and a table for every group."""
     facts = ", ".join(f"{name.replace('_', ' ')}: {value}" for name, value in record.machine.items())
-    lines = [f"# {record.title}", "", record.text, "", f"Measured on {record.taken} ({facts})."]
+    source = f"<!-- Written by benchmarks/{record.benchmark}.py and harness.py from what they measured. -->"
+    lines = [f"# {record.title}", "", source, "", record.text, "", f"Measured on {record.taken} ({facts})."]
     for group in dict.fromkeys(each.group for each in record.measurements):
         lines += ["", f"## {group}", "", *_table([m for m in record.measurements if m.group == group])]
     return "\n".join(lines) + "\n"

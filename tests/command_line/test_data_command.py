@@ -53,8 +53,8 @@ def test_list_shows_every_set_and_the_cache_folder(root: Path) -> None:
     output = run("list")
     for source in datasets.sources():
         assert source.name in output
-    for own in datasets.prefix_sources():
-        assert f"{own.prefix}:PATH" in output
+    for form in ("folder:PATH", "csv:PATH", "tuning:NAME"):
+        assert form in output
     assert str(root) in output
     (line,) = [line for line in output.splitlines() if line.startswith("│ cifar10 ")]
     assert "0.0 MB" in line
@@ -76,6 +76,13 @@ def test_list_of_the_users_own_data_says_what_it_looks_like(root: Path, name: st
     output = run("list", name)
     assert "path,label,split" in output
     assert "A relative path" in output
+
+
+def test_list_of_a_tuning_set_is_for_users(root: Path) -> None:
+    output = run("list", "tuning:digits")
+    assert "tuning:NAME: a data set's training data" in output
+    assert "made from NAME" in output
+    assert "(`tuning_split`, seed 1)" in output
 
 
 def test_get_digits_needs_nothing(root: Path) -> None:

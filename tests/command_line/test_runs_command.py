@@ -311,6 +311,7 @@ def test_runs_that_differ_in_settings_alone_are_told_apart_and_found(folder):
     assert "No run matches loss ce, beta 5" in run("--loss", "ce", "--set", "beta=5").stdout
     assert [each["id"] for each in json.loads(run("--set", "seed=2", "--json").stdout)] == ["digits-5.0-2"]
     assert "other" in run("--set", "model_options={hidden=[3]}").stdout
+    assert "other" in run("--set", "freeze=false").stdout  # which is not recorded where it is not so
     assert [
         each["id"] for each in json.loads(run("--set", "p_min=1e-7", "--set", "beta=1", "--json").stdout)
     ] == ["digits-1.0-1"], "what is not recorded is the loss's default"

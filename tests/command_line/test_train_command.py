@@ -155,6 +155,19 @@ def test_a_dry_run_knows_what_was_trained_and_what_is_planned(run, photos):
     assert "Different from the plan: epochs." in planned
 
 
+def test_a_dry_run_shows_fields_that_came_later_beside_the_recipe(run):
+    Path("frozen.toml").write_text(
+        'model = "resnet18"\nepochs = 3\nlearning_rate = 0.1\nfreeze = true\nweights = "imagenet"\n',
+        encoding="utf-8",
+    )
+    words = ("digits", "--recipe", "frozen.toml", "--dry-run")
+    assert run(*words).stdout.endswith("\n\nEverything as in the recipe.\n")
+    changed = run(*words, "--no-freeze", "--augment", "none").stdout
+    assert "  freeze               False    (recipe: True)\n" in changed
+    assert "  augment              none    (recipe: as usual)\n" in changed
+    assert "Different from the recipe: augment, freeze." in changed
+
+
 def test_a_dry_run_shows_a_config_that_is_none_without_what_was_said(run):
     """Pictures with masks of several sizes need one; a plan without it has nothing to be shown beside."""
     for side in (16, 20):

@@ -15,6 +15,11 @@ VGG19_CHANNELS = (64,) * 2 + (128,) * 2 + (256,) * 4 + (512,) * 8
 VGG19_POOLED_AFTER = (3, 10, 23, 36, 49)
 
 
+LITE_WIDTHS = (16, 24, 24, 40, 40, 80, 80, 80, 112, 112, 112, 192, 192, 192, 192, 320)
+LITE_KERNELS = (3, 3, 3, 5, 5, 3, 3, 3, 5, 5, 5, 5, 5, 5, 5, 3)
+LITE_HALVED_AT = (1, 3, 5, 11)
+
+
 def norm_shapes(name, width):
     shapes = {f"{name}.{part}": (width,) for part in ("weight", "bias", "running_mean", "running_var")}
     return shapes | {f"{name}.num_batches_tracked": ()}
@@ -56,12 +61,31 @@ def vgg19_bn_shapes(num_classes=1000):
     return shapes
 
 
-def norm(state, name, maps):
+def efficientnet_lite0_shapes(num_classes=1000):
+    """Names and shapes of the published EfficientNet-Lite0's weight file."""
+    shapes = {"_conv_stem.weight": (32, 3, 3, 3)} | norm_shapes("_bn0", 32)
+    before = 32
+    for block, (after, kernel) in enumerate(zip(LITE_WIDTHS, LITE_KERNELS, strict=True)):
+        at, width = f"_blocks.{block}", before * (6 if block else 1)
+        if block:
+            shapes[f"{at}._expand_conv.weight"] = (width, before, 1, 1)
+            shapes |= norm_shapes(f"{at}._bn0", width)
+        shapes[f"{at}._depthwise_conv.weight"] = (width, 1, kernel, kernel)
+        shapes |= norm_shapes(f"{at}._bn1", width)
+        shapes[f"{at}._project_conv.weight"] = (after, width, 1, 1)
+        shapes |= norm_shapes(f"{at}._bn2", after)
+        before = after
+    shapes["_conv_head.weight"] = (1280, before, 1, 1)
+    shapes |= norm_shapes("_bn1", 1280)
+    return shapes | {"_fc.weight": (num_classes, 1280), "_fc.bias": (num_classes,)}
+
+
+def norm(state, name, maps, epsilon=1e-5):
     mean, var, weight, bias = (
         state[f"{name}.{part}"] for part in ("running_mean", "running_var", "weight", "bias")
     )
     shape = (1, -1) + (1,) * (maps.dim() - 2)
-    scale = weight / torch.sqrt(var + 1e-5)
+    scale = weight / torch.sqrt(var + epsilon)
     return maps * scale.view(shape) + (bias - mean * scale).view(shape)
 
 
@@ -100,6 +124,33 @@ def vgg19_bn(state, images, pool_size):
         rows = F.linear(rows, state[f"classifier.{index}.weight"], state[f"classifier.{index}.bias"])
         rows = F.relu(rows) if index < 6 else rows
     return rows
+
+
+def efficientnet_lite0(state, images):
+    """By TensorFlow's rule a map of s pixels becomes one of ⌈s / stride⌉, and is padded by what that lacks."""
+
+    def convolve(name, maps, stride=1, groups=1):
+        weight = state[f"{name}.weight"]
+        kernel = weight.shape[-1]
+        rows, columns = ((-(-s // stride) - 1) * stride + kernel - s for s in maps.shape[-2:])
+        rows, columns = max(rows, 0), max(columns, 0)
+        above, left = rows // 2, columns // 2
+        maps = F.pad(maps, (left, columns - left, above, rows - above))
+        return F.conv2d(maps, weight, stride=stride, groups=groups)
+
+    def norm_and_bend(name, maps):
+        return norm(state, name, maps, epsilon=1e-3).clamp(0, 6)
+
+    maps = norm_and_bend("bn0", convolve("conv_stem", images, stride=2))
+    for block in range(len(LITE_WIDTHS)):
+        at, stride = f"blocks.{block}", 2 if block in LITE_HALVED_AT else 1
+        branch = norm_and_bend(f"{at}.bn0", convolve(f"{at}.expand_conv", maps)) if block else maps
+        depthwise = convolve(f"{at}.depthwise_conv", branch, stride, groups=branch.shape[1])
+        branch = convolve(f"{at}.project_conv", norm_and_bend(f"{at}.bn1", depthwise))
+        branch = norm(state, f"{at}.bn2", branch, epsilon=1e-3)
+        maps = maps + branch if branch.shape == maps.shape else branch
+    maps = norm_and_bend("bn1", convolve("conv_head", maps))
+    return F.linear(maps.mean((2, 3)), state["fc.weight"], state["fc.bias"])
 
 
 def small_cnn(state, images, stages):

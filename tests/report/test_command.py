@@ -10,6 +10,8 @@ from typer.testing import CliRunner
 
 from noiseproof.command_line import app
 from noiseproof.grids import Method
+from noiseproof.planning import own_data
+from noiseproof.planning.facts import Facts
 from noiseproof.planning.own_data import Choice
 from noiseproof.report.command import command_of
 from noiseproof.report.sections import anchors, run_rows
@@ -73,6 +75,18 @@ def test_the_command_repeats_the_run(config, monkeypatch, tmp_path):
     done = CliRunner().invoke(app, [*words[1:], "--folder", str(tmp_path)])
     assert "seen" in done.output, done.output
     assert found[0].hash == config.hash
+
+
+@pytest.mark.parametrize("weights", [None, "mine.pth"])
+def test_the_command_of_a_network_that_a_plan_would_freeze_says_not_to(weights, monkeypatch):
+    facts = Facts("folder:photos", samples=500, classes=4, form="files", side=200, pretrained=True)
+    monkeypatch.setattr(own_data, "_looked_at", lambda dataset, side: facts)
+    said = {"model": "efficientnet-lite0", "weights": weights, "freeze": False}
+    config = own_data.config_of("folder:photos", None, {k: v for k, v in said.items() if v is not None})
+    words = shlex.split(command_of(config.as_data()).partition("  # ")[0])
+    assert "--no-freeze" in words
+    assert "--no-freeze" not in command_of(replace(config, model="cnn8", weights=None).as_data())
+    assert config.weights == weights
 
 
 def test_what_has_no_flag_is_named_after_the_command():

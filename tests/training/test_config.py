@@ -215,7 +215,7 @@ CHANGED = {
 
 @pytest.mark.parametrize("field", [each.name for each in fields(Config)])
 def test_the_hash_covers_what_decides_the_result_and_nothing_else(field):
-    config = Config("digits", "mlp", 3, 0.1)
+    config = Config("digits", "mlp", 3, 0.1, weights="weights.pth" if field == "freeze" else None)
     before = getattr(config, field)
     if field in CHANGED:
         changed = CHANGED[field]

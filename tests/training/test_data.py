@@ -9,7 +9,7 @@ from noiseproof import datasets, noise
 from noiseproof.datasets import DataError, HumanLabels, LabeledData
 from noiseproof.datasets.decode import RandomWindow, Squash
 from noiseproof.noise.flips import CIFAR10, CIFAR100_BLOCKS, MNIST_LIKE
-from noiseproof.training import Config, resolve
+from noiseproof.training import Config, resolve, train_pack
 from noiseproof.training import data as data_room
 from noiseproof.training.data import Batches, draw_noise, give_labels, load_data, remark_on_classes
 from noiseproof.training.data import test_batches as batches_of_test
@@ -109,6 +109,16 @@ def test_real_noise_leaves_out_images_whose_place_is_not_certain(monkeypatch):
     assert len(load_data(drawn, CPU).train) == 6
     with pytest.raises(ValueError, match="2 images of cifar100 have no certain human label"):
         give_labels(real, load_data(drawn, CPU))
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_real_noise_does_not_take_images_from_another_run_of_its_pack(monkeypatch, tmp_path, order):
+    """Whichever stands first: the other one would be trained on fewer, and nobody would be told."""
+    people(monkeypatch, uncertain=np.array([1, 4]))
+    options = {"device": "cpu", "model": "mlp", "model_options": {}, "epochs": 1, "batch_size": 4}
+    configs = [resolve("cifar100", noise=noise, **options) for noise in ("real", "sym-0.5")][::order]
+    with pytest.raises(ValueError, match="real noise cannot share a pack with another one"):
+        train_pack(configs, folder=tmp_path, quiet=True)
 
 
 def test_real_noise_elsewhere_is_refused(monkeypatch):

@@ -6,7 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
+from sklearn.metrics import recall_score
 from typer.testing import CliRunner
 
 from noiseproof import datasets
@@ -37,6 +39,19 @@ def test_its_own_test_set_gives_what_the_run_recorded(digits):
     assert counts == {str(k): int((test.labels == k).sum()) for k in range(10)}
     mean = sum(count * right for count, right in found.by_class.values()) / len(test)
     assert mean == pytest.approx(found.scores["accuracy"])
+
+
+def test_balanced_accuracy_is_that_of_scikit_learn(digits):
+    _, _, model, test = digits
+    rows = np.flatnonzero((test.labels != 3) & ((test.labels < 8) | (np.arange(len(test)) % 5 == 0)))
+    uneven = test.subset(rows)
+    images = torch.from_numpy(uneven.images).permute(0, 3, 1, 2)
+    predicted = model.probabilities(images).argmax(1).numpy()
+    found = evaluate(model, uneven).scores
+    assert found["balanced_accuracy"] == pytest.approx(
+        100 * recall_score(uneven.labels, predicted, average="macro", labels=np.unique(uneven.labels))
+    )
+    assert found["balanced_accuracy"] != pytest.approx(found["accuracy"])
 
 
 def test_classes_are_matched_by_name_and_may_be_fewer(digits):

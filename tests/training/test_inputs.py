@@ -2,7 +2,9 @@
 """What a config only names, the user's own data and weights, decides which run it is."""
 
 import csv
+import re
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -99,6 +101,13 @@ def test_a_stopped_run_does_not_go_on_with_other_data(photos, tmp_path, monkeypa
         train(config, folder=tmp_path / "runs", quiet=True)
     (photos / "dog" / "was-a-cat.png").rename(photos / "cat" / "3.png")
     assert train(config, folder=tmp_path / "runs", quiet=True).status == "finished"
+
+
+def test_weights_from_imagenet_are_not_said_to_have_changed(photos):
+    config = config_of(f"folder:{photos}")
+    config = replace(config, model="resnet18", model_options={}, weights="imagenet", inputs="others")
+    with pytest.raises(ValueError, match=f": folder:{re.escape(str(photos))} has changed since"):
+        engine._check_inputs([config])
 
 
 def test_runs_on_sets_of_the_package_keep_their_names():

@@ -5,7 +5,7 @@ Two ways. :func:`linear_probabilities` fits a linear model to features that are 
 :func:`network_probabilities` trains a network of the user's choice with the training engine, one run a fold.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from noiseproof.audit.features import PatchFeatures, picture_blocks, some_pictures
+from noiseproof.audit.network_features import NetworkFeatures
 from noiseproof.audit.noise_rate import blocks
 from noiseproof.datasets import LabeledData
 from noiseproof.training.config import Config, with_changes
@@ -22,6 +23,12 @@ from noiseproof.training.data import TrainingData, test_batches
 
 PENALTIES = (0.01, 0.1, 1.0)
 """Ridge penalties to choose from, as a share of the training samples."""
+
+PENALTIES_OF_A_NETWORK = (0.1, 1.0, 10.0)
+"""Of features of a network: a thousand numbers that go together can learn a few thousand labels by heart."""
+
+SAMPLE_OF_A_NETWORK = 500
+"""Pictures from which means and deviations of a network's features are taken."""
 
 FEATURES_KEPT_BYTES = 1 << 30
 """Features that take more than this are computed twice instead of kept."""
@@ -63,6 +70,7 @@ def linear_probabilities(
     *,
     folds: int = 3,
     seed: int = 0,
+    penalties: Sequence[float] = PENALTIES,
     tell: Tell = _silence,
 ) -> NDArray[np.float32]:
     """Cross-validated probabilities (N, K) of a linear model, by ridge regression in closed form.
@@ -79,12 +87,13 @@ def linear_probabilities(
         num_classes: K.
         folds: parts of the cross-validation.
         seed: draws the parts.
+        penalties: to choose from, as a share of the training samples.
         tell: told of progress.
     """
     part = stratified_folds(labels, folds, seed)
     shares = np.bincount(labels, minlength=num_classes) / len(labels)
     squares, products = _moments(features, part, labels, shares, folds, tell)
-    weights = _ridge(squares, products, part, tell)
+    weights = _ridge(squares, products, part, penalties, tell)
     del squares
     predictions = np.empty((len(labels), num_classes), np.float32)
     done = 0
@@ -124,21 +133,23 @@ def _moments(
     return squares, products
 
 
-def _ridge(squares: Tensor, products: Tensor, part: NDArray[np.int64], tell: Tell) -> list[Tensor]:
+def _ridge(
+    squares: Tensor, products: Tensor, part: NDArray[np.int64], penalties: Sequence[float], tell: Tell
+) -> list[Tensor]:
     """Weights (D, K) by fold, from the other folds' samples, with the penalty that predicts the fold's best."""
     all_squares, all_products = squares.sum(0), products.sum(0)
-    weights: dict[float, list[Tensor]] = {penalty: [] for penalty in PENALTIES}
-    errors = dict.fromkeys(PENALTIES, 0.0)
+    weights: dict[float, list[Tensor]] = {penalty: [] for penalty in penalties}
+    errors = dict.fromkeys(penalties, 0.0)
     for fold in range(len(squares)):
         others, count = all_squares - squares[fold], int((part != fold).sum())
-        for penalty in PENALTIES:
+        for penalty in penalties:
             regular = others + penalty * count * torch.eye(len(others))
             solved = torch.cholesky_solve(all_products - products[fold], torch.linalg.cholesky(regular))
             weights[penalty].append(solved)
             # Squared error on the fold, less the part that no weights change.
             errors[penalty] += float((solved * (squares[fold] @ solved - 2 * products[fold])).double().sum())
         tell("fitting", (fold + 1) / len(squares))
-    return weights[min(PENALTIES, key=errors.__getitem__)]
+    return weights[min(penalties, key=errors.__getitem__)]
 
 
 def _with_temperature(predictions: NDArray[np.float32], labels: NDArray[np.int64]) -> NDArray[np.float32]:
@@ -167,12 +178,31 @@ def picture_probabilities(
     *,
     folds: int = 3,
     filters: int = 512,
+    from_imagenet: bool = False,
     seed: int = 0,
     workers: int = 0,
+    device: str = "auto",
     tell: Tell = _silence,
 ) -> NDArray[np.float32]:
-    """Cross-validated probabilities (N, K) of pictures by :func:`linear_probabilities` on patch features."""
-    make = PatchFeatures(some_pictures(data, seed=seed), filters=filters, seed=seed)
+    """Cross-validated probabilities (N, K) of pictures by :func:`linear_probabilities` on features without labels.
+
+    Args:
+        data: pictures with their given labels.
+        folds: parts of the cross-validation.
+        filters: number of patches.
+        from_imagenet: take the features of a network that has seen ImageNet instead of those of patches.
+        seed: draws parts and patches.
+        workers: processes that decode files.
+        device: where that network computes.
+        tell: told of progress.
+    """
+    make: PatchFeatures | NetworkFeatures
+    if from_imagenet:
+        some = some_pictures(data, SAMPLE_OF_A_NETWORK, seed, side=NetworkFeatures.side, enlarge=True)
+        make, penalties = NetworkFeatures(some, device=device), PENALTIES_OF_A_NETWORK
+    else:
+        make = PatchFeatures(some_pictures(data, seed=seed), filters=filters, seed=seed)
+        penalties = PENALTIES
     keeps = len(data) * make.dimensions * 2 <= FEATURES_KEPT_BYTES
     kept: list[tuple[NDArray[np.int64], Tensor]] = []
 
@@ -181,13 +211,15 @@ def picture_probabilities(
             for indices, block in kept:
                 yield indices, block.float()
             return
-        for indices, pictures in picture_blocks(data, workers):
+        for indices, pictures in picture_blocks(data, workers, side=make.side, enlarge=from_imagenet):
             block = make(pictures)
             if keeps:
                 kept.append((indices, block.half()))
             yield indices, block
 
-    return linear_probabilities(features, data.labels, data.num_classes, folds=folds, seed=seed, tell=tell)
+    return linear_probabilities(
+        features, data.labels, data.num_classes, folds=folds, seed=seed, penalties=penalties, tell=tell
+    )
 
 
 def network_probabilities(

@@ -20,9 +20,9 @@ from noiseproof.audit.scores import LabelAudit
 from noiseproof.losses.evaluate import log_probabilities
 from noiseproof.training.config import Config
 from noiseproof.training.data import TrainingData
+from noiseproof.training.frozen import stepper_for
 from noiseproof.training.meters import EpochMeters, strongest_pull
 from noiseproof.training.run import Run
-from noiseproof.training.stepwise import Stepwise
 
 PARTS = 3
 """The run is told in so many parts: its beginning, middle and end."""
@@ -59,12 +59,14 @@ def record_dynamics(
         tell: told of progress.
     """
     run = _RecordedRun(config, data)
-    way = Stepwise([run])
+    way = stepper_for(run)([run])
     try:
         for epoch in range(config.epochs):
             run.recorder.part = PARTS * epoch // config.epochs
             for _ in way.epoch():
-                if tell is not None:
+                if tell is not None and run.prepared is not None:
+                    tell("passing the images through the network", run.prepared)
+                elif tell is not None:
                     share = (epoch + run.step / run.batches.steps) / config.epochs
                     tell(f"training, epoch {epoch + 1} of {config.epochs}", share)
             way.end_epoch()

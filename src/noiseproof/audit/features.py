@@ -52,6 +52,8 @@ class PatchFeatures:
         torch.Size([7, 160])
     """
 
+    side = LARGEST_SIDE
+
     def __init__(
         self, pictures: Tensor, *, filters: int = 512, grid: int = 2, stride: int = 2, seed: int = 0
     ) -> None:
@@ -118,11 +120,20 @@ def _contrast_normalized(patches: Tensor) -> Tensor:
     return centred / (centred.square().mean(1, keepdim=True) + LEAST_CONTRAST).sqrt()
 
 
-def picture_blocks(data: LabeledData, workers: int = 0) -> Iterator[tuple[NDArray[np.int64], Tensor]]:
-    """``(indices, pictures)`` of a data set in its order, a few hundred at a time, none larger than 32 x 32."""
+def picture_blocks(
+    data: LabeledData, workers: int = 0, *, side: int = LARGEST_SIDE, enlarge: bool = False
+) -> Iterator[tuple[NDArray[np.int64], Tensor]]:
+    """``(indices, pictures)`` of a data set in its order, a few hundred at a time.
+
+    Args:
+        data: pictures.
+        workers: processes that decode files.
+        side: none is larger than so many pixels in height and width.
+        enlarge: nor smaller.
+    """
     size = 2 * PICTURES_AT_A_TIME
     if data.images is None:
-        fit = Squash(LARGEST_SIDE, LARGEST_SIDE)
+        fit = Squash(side, side)
         with StreamingLoader(data, fit, size, shuffle=False, num_workers=workers) as loader:
             for batch in loader:
                 yield batch.indices.numpy(), batch.images
@@ -130,19 +141,27 @@ def picture_blocks(data: LabeledData, workers: int = 0) -> Iterator[tuple[NDArra
     for start in range(0, len(data), size):
         indices = np.arange(start, min(start + size, len(data)))
         pictures = torch.from_numpy(np.ascontiguousarray(data.images[indices])).permute(0, 3, 1, 2)
-        yield indices, _reduced(pictures)
+        yield indices, _resized(pictures, side, enlarge)
 
 
-def some_pictures(data: LabeledData, count: int = PICTURES_DRAWN, seed: int = 0) -> Tensor:
-    """Pictures drawn at random, no larger than 32 x 32."""
+def some_pictures(
+    data: LabeledData,
+    count: int = PICTURES_DRAWN,
+    seed: int = 0,
+    *,
+    side: int = LARGEST_SIDE,
+    enlarge: bool = False,
+) -> Tensor:
+    """Pictures drawn at random, in the sizes of :func:`picture_blocks`."""
     chosen = np.sort(np.random.RandomState(seed).permutation(len(data))[:count])
-    return torch.cat([pictures for _, pictures in picture_blocks(data.subset(chosen))])
+    blocks = picture_blocks(data.subset(chosen), side=side, enlarge=enlarge)
+    return torch.cat([pictures for _, pictures in blocks])
 
 
-def _reduced(pictures: Tensor) -> Tensor:
+def _resized(pictures: Tensor, side: int, enlarge: bool) -> Tensor:
     height, width = pictures.shape[2:]
-    if max(height, width) <= LARGEST_SIDE:
+    shape = (side, side) if enlarge else (min(height, side), min(width, side))
+    if shape == (height, width):
         return pictures
-    shape = min(height, LARGEST_SIDE), min(width, LARGEST_SIDE)
-    reduced = functional.interpolate(pictures.float(), shape, mode="bilinear", antialias=True)
-    return reduced.round().clamp(0, 255).to(torch.uint8)
+    resized = functional.interpolate(pictures.float(), shape, mode="bilinear", antialias=True)
+    return resized.round().clamp(0, 255).to(torch.uint8)

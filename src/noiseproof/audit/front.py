@@ -46,7 +46,8 @@ def audit(
               ``predict_proba``), which is cross-validated on ``(X, y)``;
             * a trained ``nn.Module`` that did not see these samples, which predicts ``(inputs, labels)``;
             * the name of a network (``noiseproof models``), which the training engine cross-validates on pictures
-              with the plan for them; or ``"patches"``: no network, features made without labels.
+              with the plan for them; or ``"patches"``: no network, features made without labels; or
+              ``"imagenet"``: the same, for photographs, on features of a network that has seen ImageNet.
         probabilities_or_data: what goes with it. Samples for a classifier or a module: two arrays or tensors, or a
             torch dataset or loader of such pairs, which is read in the order of the dataset even where the loader
             shuffles. Pictures for a network's name: :class:`~noiseproof.datasets.LabeledData` or a name such as
@@ -83,10 +84,10 @@ def audit(
                 f"data: expected images (LabeledData or a name such as 'folder:photos') for the network "
                 f"{subject!r}, got {type(other).__name__}"
             )
-        model = None if subject == "patches" else subject
+        model = None if subject in ("patches", "imagenet") else subject
         found = audit_pictures(
             data,
-            method="patches" if model is None else "network",
+            method=subject if model is None else "network",
             source=other if isinstance(other, str) else None,
             model=model,
             folds=folds,

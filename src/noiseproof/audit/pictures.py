@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from noiseproof.audit import network_features
 from noiseproof.audit.cross_validation import network_probabilities, picture_probabilities
 from noiseproof.audit.dynamics import Dynamics, record_dynamics, score_dynamics
 from noiseproof.audit.scores import DEFAULT_SCORE, LabelAudit, score_labels
@@ -22,6 +23,7 @@ from noiseproof.training.data import TrainingData
 
 METHODS: Mapping[str, str] = {
     "patches": "a cross-validated linear model on features made without labels",
+    "imagenet": "the same on features of a network that has seen ImageNet, for photographs",
     "network": "a network, trained once per fold by the training engine",
     "dynamics": "a network, trained once; how the loss, margin and ∂NNCE of each sample changed",
 }
@@ -47,11 +49,19 @@ class PictureAudit:
     config: Config | None = None
 
 
-def default_method(device: str = "auto") -> str:
-    """``network`` where there is a GPU, ``patches`` elsewhere."""
+def default_method(data: LabeledData, device: str = "auto") -> str:
+    """``network`` where there is a GPU, elsewhere ``imagenet`` for what may be photographs, and ``patches``.
+
+    Example:
+        >>> from noiseproof import datasets
+        >>> default_method(datasets.load("digits"), "cpu")
+        'patches'
+    """
     from noiseproof.training.environment import choose_device
 
-    return "patches" if choose_device(device).type == "cpu" else "network"
+    if choose_device(device).type != "cpu":
+        return "network"
+    return "imagenet" if network_features.suits(data) else "patches"
 
 
 def audit_pictures(
@@ -93,9 +103,16 @@ def audit_pictures(
     if data.masks is not None:
         raise ValueError(f"data: {data.name} has masks; an audit looks at labels of whole images")
     check_several_classes(source or data.name, data)
-    if method == "patches":
+    if method in ("patches", "imagenet"):
         probabilities = picture_probabilities(
-            data, folds=folds, filters=filters, seed=seed, workers=workers, tell=tell or _silence
+            data,
+            folds=folds,
+            filters=filters,
+            from_imagenet=method == "imagenet",
+            seed=seed,
+            workers=workers,
+            device=(settings or {}).get("device", "auto"),
+            tell=tell or _silence,
         )
         return PictureAudit(score_labels(data.labels, probabilities, score=score), method, probabilities)
     config, training = training_for(data, source, model, settings or {}, seed)

@@ -13,7 +13,6 @@ from noiseproof.command_line.failures import fail
 from noiseproof.command_line.options import Quiet
 
 if TYPE_CHECKING:
-    from noiseproof.audit import LabelAudit
     from noiseproof.audit.pictures import PictureAudit
     from noiseproof.datasets import LabeledData
 
@@ -49,8 +48,10 @@ def audit(
     method: Annotated[
         str,
         typer.Option(
-            help="patches: no network, minutes on a CPU; network: train one per fold; dynamics: train one network "
-            "and watch it learn; auto: network on a GPU, otherwise patches."
+            help="patches: no network, minutes on a CPU; imagenet: the same with a network that has seen ImageNet, "
+            "for photographs; network: train one per fold; dynamics: train one network and watch it learn; auto: "
+            "network on a GPU, otherwise imagenet if its weights are installed and the images are in colour, "
+            "otherwise patches."
         ),
     ] = "auto",
     folds: Annotated[int, typer.Option(help="Number of cross-validation folds.")] = 3,
@@ -146,7 +147,7 @@ def _found(
             )
         scored = score_labels(data.labels, given, score=options["score"])
         return PictureAudit(scored, f"probabilities of {probabilities.name}", given)
-    chosen = default_method(device) if method == "auto" else method
+    chosen = default_method(data, device) if method == "auto" else method
     with _shown(options["quiet"]) as tell:
         return audit_pictures(data, method=chosen, source=dataset, folder=out / "runs", tell=tell, **options)
 
@@ -228,7 +229,7 @@ def _write(found: "PictureAudit", data: "LabeledData", dataset: str, out: Path, 
     typer.echo(
         f"{suspects} of {len(data)} labels are suspect; an estimated {labels.noise_rate:.1%} are wrong "
         f"(the prediction differs from {labels.disagreement:.1%}, including its own mistakes).\n"
-        + "".join(_doubts(labels, data, dataset))
+        + "".join(_doubts(found, data, dataset))
         + f"Review the {on_sheet} most suspect: {out / sheet.SHEET}\n"
         f"All suspects: {out / files.SUSPECTS}; labels with every suggestion applied, unreviewed: "
         f"{out / files.CLEANED}\n"
@@ -237,16 +238,23 @@ def _write(found: "PictureAudit", data: "LabeledData", dataset: str, out: Path, 
     )
 
 
-def _doubts(labels: "LabelAudit", data: "LabeledData", dataset: str) -> Iterator[str]:
+def _doubts(found: "PictureAudit", data: "LabeledData", dataset: str) -> Iterator[str]:
     """What the model cannot be trusted with, and what can be known without it."""
     from noiseproof.datasets.check import contradictions
     from noiseproof.plugins import command_name
 
+    labels = found.labels
     if not labels.is_by_chance and labels.agreement < WELL_KNOWN * (1 - labels.noise_rate):
         yield (
             f"The model does not know these images well: it predicts {labels.agreement:.1%} of the labels, and its "
             "own mistakes may pass for wrong labels. With such models the estimated share was 3 to 15 points too "
-            "high, while the order of the suspects was good.\n"
+            "high, while the order of the suspects was good."
+            + (
+                " If these are photographs, --method imagenet knows them better."
+                if found.method == "patches"
+                else ""
+            )
+            + "\n"
         )
     if doubles := contradictions(data):
         which = "1 image occurs" if len(doubles) == 1 else f"{len(doubles)} images occur"
@@ -260,14 +268,17 @@ def _what_may_help(method: str, count: int) -> str:
     """Advice for an audit whose model knew nothing: what it can be told depends on how it was made.
 
     >>> _what_may_help("patches", 5_000)
-    'you can also try --method network, preferably on a GPU'
+    'you can also try --method imagenet, if these are photographs, or --method network, preferably on a GPU'
     >>> _what_may_help("patches", 84).startswith("84 images may be too few"), _what_may_help("dynamics", 84)[:12]
     (True, 'train longer')
     """
     if method in ("network", "dynamics"):
         return "train longer (--epochs), or try another --method or --model"
     few = f"{count} images may be too few to learn from: add some, or look through all of them yourself; "
-    return (few if count < FEW_PICTURES else "") + "you can also try --method network, preferably on a GPU"
+    photographs = "--method imagenet, if these are photographs, or " if method == "patches" else ""
+    return (
+        few if count < FEW_PICTURES else ""
+    ) + f"you can also try {photographs}--method network, preferably on a GPU"
 
 
 def _other_splits(data: "LabeledData", dataset: str) -> list["LabeledData"]:

@@ -278,7 +278,7 @@ def _tell_plan(grid: "Grid", cells: "Sequence[Cell]", options: _Options) -> None
 
 
 def _tell_of_initial_weights(waiting: "Sequence[CellState]") -> None:
-    remark = remark_on((state.cell.config for state in waiting), "--set weights=FILE")
+    remark = remark_on((state.cell.config for state in waiting), "--set weights=imagenet")
     if remark:
         typer.echo(remark, err=True)
 

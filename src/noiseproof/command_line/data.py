@@ -86,7 +86,7 @@ def list_sets(
         for source in datasets.sources():
             table.add_row(source.name, source.description, source.form, _state(source, root))
         for own in datasets.prefix_sources():
-            table.add_row(f"{own.prefix}:PATH", own.description, "read in place", "")
+            table.add_row(own.form, own.description, own.where, "")
         _print_table(table)
         typer.echo(f"Cache folder: {cache.folder_of('any', root).parent}")
         typer.echo("Where a data set comes from, and what --from takes: noiseproof data list NAME")
@@ -117,15 +117,13 @@ def _describe(source: "Source", root: Path | None) -> None:
 def _describe_own(own: "PrefixSource") -> None:
     """What a reader of the user's own data takes, which its module says best."""
     import inspect
+    import re
     import sys
 
-    typer.echo(f"{own.prefix}:PATH: {own.description}; read in place, no `get` needed.\n")
-    typer.echo(
-        inspect.cleandoc(sys.modules[own.read.__module__].__doc__ or "")
-        .partition("\n\n")[2]
-        .replace("``", "`")
-        .replace("::\n", ":\n")
-    )
+    typer.echo(f"{own.form}: {own.description}; {own.where}.\n")
+    text = inspect.cleandoc(sys.modules[own.read.__module__].__doc__ or "").partition("\n\n")[2]
+    text = re.sub(r":\w+:`", "`", text).replace("``", "`").replace("::\n", ":\n")
+    typer.echo(text)
 
 
 def _text(text: str) -> "Text":

@@ -20,9 +20,9 @@ def remark_on(configs: "Iterable[Config]", option: str) -> str | None:
 
     Example:
         >>> from noiseproof.training import resolve
-        >>> print(remark_on([resolve("clothing1m", loss="ce")], "--weights FILE"))
-        Random initial weights: on clothing1m the paper starts from ImageNet's. To do so, use --weights FILE.
-        >>> remark_on([resolve("cifar10", loss="ce")], "--weights FILE")
+        >>> print(remark_on([resolve("clothing1m", loss="ce")], "--weights imagenet"))
+        Random initial weights: on clothing1m the paper starts from ImageNet's. To do so, use --weights imagenet.
+        >>> remark_on([resolve("cifar10", loss="ce")], "--weights imagenet")
     """
     random = [config for config in configs if config.dataset in FROM_IMAGENET and config.weights is None]
     if not random:

@@ -126,7 +126,12 @@ def evaluate(
     if json_:
         typer.echo(json.dumps(found.as_data(), ensure_ascii=False))
         return
-    words = {"accuracy": "accuracy", "dice": "Dice (pooled)", "dice_per_image": "Dice (per image)"}
+    words = {
+        "accuracy": "accuracy",
+        "balanced_accuracy": "balanced accuracy (mean over classes)",
+        "dice": "Dice (pooled)",
+        "dice_per_image": "Dice (per image)",
+    }
     data_name = printable(found.dataset)
     which = f"{found.samples} {found.split}" if split or found.split != "train" else f"all {found.samples}"
     for score_name, value in found.scores.items():

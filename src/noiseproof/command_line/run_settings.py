@@ -24,14 +24,16 @@ NOT_SETTINGS = (
 
 
 def has_settings(record: "RunRecord", wanted: dict[str, Any]) -> bool:
-    """Whether a run has these settings; numbers of its loss that are not recorded are that loss's own defaults."""
+    """Whether a run has these settings; what is not recorded, such as numbers of its loss, is as by default."""
     found = _settings(record)
     if wanted.keys() - found.keys():
         from noiseproof.losses import record as listed
+        from noiseproof.training.config import ADDED
 
         with suppress(ValueError):  # a loss of the user's own that was not imported
             defaults = listed(str(record.config.get("loss"))).defaults
             found = {key: hashable(value) for key, value in defaults.items()} | found
+        found = ADDED | found
     return wanted.items() <= found.items()
 
 

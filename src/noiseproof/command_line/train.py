@@ -85,7 +85,13 @@ def train(
         ),
     ] = None,
     model: Annotated[str | None, typer.Option(help="A name from noiseproof models, or timm:NAME.")] = None,
-    weights: Annotated[str | None, typer.Option(help="Start from the weights in this file.")] = None,
+    weights: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Start from the weights in this file, or from ImageNet's: imagenet.",
+        ),
+    ] = None,
     epochs: Annotated[int | None, typer.Option(help="Number of epochs.")] = None,
     batch_size: Annotated[int | None, typer.Option(help="Images per training step.")] = None,
     learning_rate: Annotated[float | None, typer.Option("--lr", help="Initial learning rate.")] = None,
@@ -96,6 +102,10 @@ def train(
     ] = None,
     weight_decay: Annotated[
         float | None, typer.Option(help="Weight decay (L2), applied by the optimiser.")
+    ] = None,
+    freeze: Annotated[
+        bool | None,
+        typer.Option("--freeze/--no-freeze", help="Train the final layer only, and keep those weights."),
     ] = None,
     l1: Annotated[float | None, typer.Option("--l1", help="Strength δ of L1 on the weights.")] = None,
     jacobian: Annotated[float | None, typer.Option(help="Strength of the Jacobian penalty.")] = None,
@@ -152,6 +162,7 @@ def train(
         "noise_seed": noise_seed,
         "model": model,
         "weights": weights,
+        "freeze": freeze,
         "epochs": epochs,
         "batch_size": batch_size,
         "learning_rate": learning_rate,
@@ -211,7 +222,7 @@ def _run(
             source = "plan" if is_planned(config.dataset, recipe) else "recipe"
             _show_config(config, None if resume else _as_it_stands(config, recipe), source, is_known)
             return
-        remark = remark_on([config], "--weights FILE")
+        remark = remark_on([config], "--weights imagenet")
         if remark and ranks.is_first() and not quiet:
             typer.echo(remark, err=True)
         record = training.train(config, folder=folder, quiet=quiet, sinks=sinks)
@@ -353,22 +364,26 @@ def _as_it_stands(config: "Config", recipe: str | None) -> "Config | None":
 
 def _show_config(config: "Config", usual: "Config | None", source: str, is_known: bool) -> None:
     """Print a config, and beside each field that is not as its source, a recipe or plan, has it what that has."""
-    from noiseproof.command_line.run_page import readable
     from noiseproof.losses import record
+    from noiseproof.training.config import ADDED
 
     state = "already trained, so it would not be trained again" if is_known else "not trained yet"
     typer.echo(f"{config.run_id}: {state}\n")
-    fields, others = config.as_data(), None if usual is None else usual.as_data()
+    fields, others = config.as_data(), None if usual is None else ADDED | usual.as_data()
+    if others is not None:
+        fields |= {
+            name: value for name, value in ADDED.items() if name not in fields and others[name] != value
+        }
     width = max(map(len, fields))
     changed = []
     for name, value in fields.items():
         aside = ""
         if others is not None and others.get(name) != value:
             changed.append(name)
-            aside = f"    ({source}: {readable(others.get(name))})"
+            aside = f"    ({source}: {_as_shown(name, others.get(name))})"
         if name == "loss_parameters":
             value = record(config.loss).defaults | value
-        typer.echo(f"  {name:{width}}  {readable(value)}{aside}")
+        typer.echo(f"  {name:{width}}  {_as_shown(name, value)}{aside}")
     if usual is not None:
         said = (
             f"Different from the {source}: {', '.join(changed)}"
@@ -376,6 +391,17 @@ def _show_config(config: "Config", usual: "Config | None", source: str, is_known
             else f"Everything as in the {source}"
         )
         typer.echo(f"\n{said}.{f' Without that: {usual.run_id}.' if usual.hash != config.hash else ''}")
+
+
+def _as_shown(name: str, value: Any) -> str:
+    """A value on one line; of augmentation, none is another one than what is usual.
+
+    >>> _as_shown("augment", "none"), _as_shown("augment", None), _as_shown("weights", None)
+    ('none', 'as usual', 'none')
+    """
+    from noiseproof.command_line.run_page import readable
+
+    return "as usual" if name == "augment" and value is None else readable(value)
 
 
 def _config_of(run: str, folder: Path, said: dict[str, Any]) -> "Config":

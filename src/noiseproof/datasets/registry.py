@@ -69,19 +69,31 @@ class Source:
 
 @dataclass(frozen=True)
 class PrefixSource:
-    """A family of the user's own sets, ``prefix:PATH``, read where they lie.
+    """A family of sets, ``prefix:PATH``: the user's own, read where they lie, or other views of known ones.
 
     Attributes:
         prefix: the part before the colon.
         description: what the path must hold, in one line.
         read: ``(path, split)``.
         read_at: ``(path, split, side)``, where pictures with masks can be brought to one size.
+        takes: what stands after the colon, in a word.
     """
 
     prefix: str
     description: str
     read: Callable[[Path, str], LabeledData]
     read_at: Callable[[Path, str, int], LabeledData] | None = None
+    takes: str = "PATH"
+
+    @property
+    def form(self) -> str:
+        """How it is written, such as ``folder:PATH``."""
+        return f"{self.prefix}:{self.takes}"
+
+    @property
+    def where(self) -> str:
+        """Where it comes from, in words."""
+        return "read in place" if self.takes == "PATH" else f"made from {self.takes}"
 
 
 _sources: dict[str, Source] = {}

@@ -31,7 +31,8 @@ def read(name: Path, split: str) -> LabeledData:
 register_prefix(
     PrefixSource(
         prefix=PREFIX.removesuffix(":"),
-        description="NAME of a data set: its training data with a tenth held out as test split, for tuning",
+        description="a data set's training data, with a tenth held out as test split, for tuning",
         read=read,
+        takes="NAME",
     )
 )

@@ -7,11 +7,13 @@
 >>> model(torch.zeros(1, 3, 32, 32)).shape
 torch.Size([1, 10])
 >>> print(*models.available())
-cnn8 mnist-cnn resnet18 resnet34 resnet50 resnet18-cifar resnet34-cifar resnet50-cifar vgg19-bn mlp
+cnn8 mnist-cnn resnet18 resnet34 resnet50 resnet18-cifar resnet34-cifar resnet50-cifar vgg19-bn
+efficientnet-lite0 mlp
 """
 
-from noiseproof.models import records  # noqa: F401  (fills the catalogue)
+from noiseproof.models import imagenet, records  # noqa: F401  (records fills the catalogue)
 from noiseproof.models.catalogue import ModelRecord, available, create, record, register
+from noiseproof.models.efficientnet_lite import EfficientNetLite
 from noiseproof.models.mlp import MLP
 from noiseproof.models.nnunet import NnUNet
 from noiseproof.models.resnet import BasicBlock, Bottleneck, ResNet
@@ -26,6 +28,7 @@ __all__ = [
     "VGG",
     "BasicBlock",
     "Bottleneck",
+    "EfficientNetLite",
     "ModelRecord",
     "NnUNet",
     "ResNet",
@@ -35,6 +38,7 @@ __all__ = [
     "WeightsReport",
     "available",
     "create",
+    "imagenet",
     "load_weights",
     "record",
     "register",

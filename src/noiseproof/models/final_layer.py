@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which layer of a model gives the logits: the one that depends on the number of classes."""
+"""Which layer of a model gives the logits, the one that depends on the number of classes; and to train it alone."""
 
-from torch import nn
+from torch import Tensor, nn
 
 
 def plain(model: nn.Module) -> nn.Module:
@@ -38,3 +38,86 @@ def final_layer_name(model: nn.Module) -> str | None:
         classifier = get_classifier()
         return next((name for name, layer in layers.items() if layer is classifier), None)
     return next((name for name in reversed(layers) if isinstance(layers[name], nn.Linear)), None)
+
+
+def freeze_all_but_final_layer(model: nn.Module) -> None:
+    """Let only the layer that gives the logits learn.
+
+    Example:
+        >>> model = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Linear(8, 3))
+        >>> freeze_all_but_final_layer(model)
+        >>> [name for name, parameter in model.named_parameters() if parameter.requires_grad]
+        ['2.weight', '2.bias']
+    """
+    model.requires_grad_(False)
+    model.get_submodule(_required(model)).requires_grad_(True)
+
+
+def set_training(model: nn.Module) -> None:
+    """Put a network into training mode, but for frozen layers: their batch norm keeps its means.
+
+    Example:
+        >>> model = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Linear(8, 3))
+        >>> freeze_all_but_final_layer(model)
+        >>> set_training(model)
+        >>> [layer.training for layer in model]
+        [False, False, True]
+    """
+    model.train()
+    for layer in model.modules():
+        own = list(layer.parameters(recurse=False))
+        if own and not any(parameter.requires_grad for parameter in own):
+            layer.eval()
+
+
+def head_of(model: nn.Module) -> nn.Module:
+    """The final layer alone, for features (N, D, 1, 1) in place of images."""
+    return nn.Sequential(nn.Flatten(), model.get_submodule(_required(model)))
+
+
+def has_linear_final_layer(model: nn.Module) -> bool:
+    """Whether the final layer sees D numbers of an image.
+
+    >>> has_linear_final_layer(nn.Linear(4, 3))
+    True
+    """
+    return isinstance(model.get_submodule(_required(model)), nn.Linear)
+
+
+def width_of_features(model: nn.Module) -> int:
+    """D, how many numbers the final layer sees of an image.
+
+    >>> width_of_features(nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3)))
+    8
+    """
+    weight = model.get_submodule(_required(model)).weight
+    assert isinstance(weight, Tensor)
+    return weight.shape[1]
+
+
+def features_of(model: nn.Module, images: Tensor) -> Tensor:
+    """What the final layer sees of images, (N, D).
+
+    Example:
+        >>> import torch
+        >>> model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
+        >>> images = torch.randn(5, 4)
+        >>> torch.equal(features_of(model, images), model[:2](images))
+        True
+    """
+    seen: list[Tensor] = []
+    final = model.get_submodule(_required(model))
+    handle = final.register_forward_pre_hook(lambda layer, inputs: seen.append(inputs[0]))
+    try:
+        model(images)
+    finally:
+        handle.remove()
+    (features,) = seen
+    return features
+
+
+def _required(model: nn.Module) -> str:
+    name = final_layer_name(model)
+    if name is None:
+        raise ValueError("freeze: this network has no final layer of its own that could be trained alone")
+    return name

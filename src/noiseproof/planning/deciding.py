@@ -11,12 +11,17 @@ from noiseproof.planning.choice import Choice
 from noiseproof.planning.facts import Facts
 from noiseproof.planning.loss_rules import LOSS_RULES
 from noiseproof.planning.number_rules import PARAMETER_RULES, REGULARISER_RULES
+from noiseproof.planning.photograph_rules import PHOTOGRAPH_RULES
 from noiseproof.planning.row_rules import ROW_RULES
 from noiseproof.planning.rule import Rule
 from noiseproof.planning.table_rules import TABLE_RULES
 from noiseproof.planning.training_rules import FIELDS, SPECIAL_RULES, row_field_rules
 
-ORDER = ("row", "loss", "loss_parameters", "l1", "weight_decay", "model", "image_size", *FIELDS[1:], "hidden")
+ORDER = (
+    *("row", "loss", "loss_parameters", "l1", "weight_decay"),
+    *("model", "weights", "freeze", "augment", "image_size", *FIELDS[1:]),
+    "hidden",
+)
 """Fields in the order in which they are decided: later ones may look at earlier ones."""
 
 SHOWN_WHERE_UNUSUAL = (
@@ -37,6 +42,7 @@ def rules() -> tuple[Rule, ...]:
     """Every rule of the planner; of those for a field the first that applies decides."""
     return (
         *ROW_RULES,
+        *PHOTOGRAPH_RULES,
         *LOSS_RULES,
         *PARAMETER_RULES,
         *REGULARISER_RULES,

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a plan is made from: size, classes, balance and form of the data, and what is known of its noise."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +12,8 @@ from noiseproof.datasets.check import check_several_classes
 KINDS = ("sym", "asym", "dep", "real", "confused")
 """Kinds of noise: the paper's four, and what an estimate can tell apart from ``sym``: classes that are confused."""
 
-FILES_LOOKED_AT = 64
-"""Picture files whose size and colours are looked at."""
+MASKS_LOOKED_AT = 64
+"""Masks whose pixels are counted."""
 
 
 @dataclass(frozen=True)
@@ -81,12 +79,13 @@ class Facts:
         noise: what is known of it, if anything.
         recipe: the data set's own recipe, if it has one.
         own_network: for tables: whether the network is the user's own instead of the estimator's perceptron.
+        pretrained: whether the weights from ImageNet that a plan starts from are on this machine.
 
     Example:
         >>> from noiseproof import datasets
         >>> facts_of(datasets.load("digits"))
         Facts(name='digits', samples=1438, classes=10, balance=0.95..., form='pictures', side=8, grey=True,
-              noise=None, recipe='digits', own_network=False)
+              noise=None, recipe='digits', own_network=False, pretrained=...)
     """
 
     name: str
@@ -99,6 +98,7 @@ class Facts:
     noise: Noise | None = None
     recipe: str | None = None
     own_network: bool = False
+    pretrained: bool = False
 
     def with_noise(self, noise: Noise | None) -> "Facts":
         """The same with what is known of the noise."""
@@ -122,6 +122,8 @@ def facts_of(data: LabeledData, name: str | None = None) -> Facts:
         data: its training split.
         name: what it was loaded by; the data's own name by default.
     """
+    from noiseproof.datasets.picture_size import size_of
+    from noiseproof.models import imagenet
     from noiseproof.training.config import default_recipe
 
     name = name or data.name
@@ -129,7 +131,7 @@ def facts_of(data: LabeledData, name: str | None = None) -> Facts:
         raise ValueError(f"{name}: expected training samples, got none")
     check_several_classes(name, data)
     counts = np.bincount(_classes_in(data), minlength=data.num_classes)
-    side, grey = _size(data)
+    side, grey = size_of(data)
     form = "masks" if data.masks is not None else "files" if data.images is None else "pictures"
     return Facts(
         name=name,
@@ -140,6 +142,7 @@ def facts_of(data: LabeledData, name: str | None = None) -> Facts:
         side=side,
         grey=grey,
         recipe=default_recipe(name),
+        pretrained=imagenet.is_here(imagenet.NETWORK),
     )
 
 
@@ -147,31 +150,6 @@ def _classes_in(data: LabeledData) -> NDArray[np.integer]:
     """The label of every sample, or the class of every pixel of some masks; 255 marks pixels without one."""
     if data.masks is None:
         return data.labels
-    chosen = np.random.RandomState(0).permutation(len(data.masks))[:FILES_LOOKED_AT]
+    chosen = np.random.RandomState(0).permutation(len(data.masks))[:MASKS_LOOKED_AT]
     pixels: NDArray[np.integer] = data.masks[np.sort(chosen)].ravel()
     return pixels[pixels < data.num_classes]
-
-
-def _size(data: LabeledData) -> tuple[int, bool]:
-    """Shorter side of the pictures, and whether they are grey."""
-    if data.images is not None:
-        height, width, channels = data.images.shape[1:]
-        return min(height, width), channels == 1
-    assert data.paths is not None
-    chosen = np.random.RandomState(0).permutation(len(data.paths))[:FILES_LOOKED_AT]
-    return _size_of_files([data.paths[index] for index in chosen])
-
-
-def _size_of_files(paths: Sequence[Path]) -> tuple[int, bool]:
-    from noiseproof.datasets.decode import opened
-    from noiseproof.datasets.errors import BadFileError
-
-    sides, grey = [], []
-    for path in paths:
-        try:
-            with opened(path) as picture:  # reads the header only
-                sides.append(min(picture.size))
-                grey.append(picture.mode in ("1", "L", "LA", "I", "I;16", "F"))
-        except (OSError, BadFileError):  # a broken file is told of when it is read for training
-            continue
-    return (int(np.median(sides)), all(grey)) if sides else (0, False)

@@ -105,6 +105,7 @@ def noise_of(data: LabeledData, *, seed: int = 0, tell: Tell = _silence) -> Nois
         (True, 'sym')
     """
     from noiseproof.audit.cross_validation import picture_probabilities
+    from noiseproof.audit.network_features import suits
 
     if data.masks is not None:
         raise ValueError(f"{data.name}: the noise of masks cannot be estimated; give it, or do without")
@@ -114,7 +115,9 @@ def noise_of(data: LabeledData, *, seed: int = 0, tell: Tell = _silence) -> Nois
         )
     chosen = np.sort(np.random.RandomState(seed).permutation(len(data))[:MOST_SAMPLES])
     some = data if len(chosen) == len(data) else data.subset(chosen)
-    probabilities = picture_probabilities(some, folds=FOLDS, filters=FILTERS, seed=seed, tell=tell)
+    probabilities = picture_probabilities(
+        some, folds=FOLDS, filters=FILTERS, from_imagenet=suits(some), seed=seed, tell=tell
+    )
     return guess_noise(some.labels, probabilities)
 
 

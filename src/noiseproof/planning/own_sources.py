@@ -6,11 +6,13 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
-
-from noiseproof.planning.sources import Source
+from typing import ClassVar
 
 LITTLE_DATA = "docs/performance/little-data.jsonl"
 """Written by benchmarks/little_data.py."""
+
+PHOTOGRAPHS = "docs/performance/pretrained.jsonl"
+"""Written by benchmarks/pretrained.py."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,7 @@ class LittleData:
     """Two settings of training on little data, of which the first is better in the mean over their common seeds.
 
     Attributes:
-        data: the set and its size, as in the file ``docs/performance/little-data.jsonl``.
+        data: the set and its size, as in :attr:`file`.
         loss: what was trained with.
         better: the setting that speaks for the rule.
         worse: the other one.
@@ -108,17 +110,23 @@ class LittleData:
     worse: str
     means: tuple[float, float]
 
+    file: ClassVar[str] = LITTLE_DATA
+
     def __str__(self) -> str:
         better, worse = self.means
-        return (
-            f"{LITTLE_DATA}, {self.data}, {self.loss}: {self.better} {better:.1f}, {self.worse} {worse:.1f}"
-        )
+        return f"{self.file}, {self.data}, {self.loss}: {self.better} {better:.1f}, {self.worse} {worse:.1f}"
 
     def trouble(self, root: Path) -> str | None:
         """See whether the file says so."""
-        return _trouble_with_little_data(
+        return _trouble_with_pairs(
             self, root, self.data, (self.loss, self.better), (self.loss, self.worse), self.means
         )
+
+
+class Photographs(LittleData):
+    """The same on photographs, where "planned" starts from ImageNet's weights."""
+
+    file = PHOTOGRAPHS
 
 
 @dataclass(frozen=True)
@@ -126,7 +134,7 @@ class LittleDataLosses:
     """Two losses on little data, each as it is planned, of which the first is better in the mean over common seeds.
 
     Attributes:
-        data: the set and its size, as in the file ``docs/performance/little-data.jsonl``.
+        data: the set and its size, as in :attr:`file`.
         better: the loss that speaks for the rule.
         worse: the other one.
         means: accuracy of both in percent, to a tenth.
@@ -137,38 +145,46 @@ class LittleDataLosses:
     worse: str
     means: tuple[float, float]
 
+    file: ClassVar[str] = LITTLE_DATA
+
     def __str__(self) -> str:
         better, worse = self.means
-        return f"{LITTLE_DATA}, {self.data}: {self.better} {better:.1f}, {self.worse} {worse:.1f}"
+        return f"{self.file}, {self.data}: {self.better} {better:.1f}, {self.worse} {worse:.1f}"
 
     def trouble(self, root: Path) -> str | None:
         """See whether the file says so."""
-        return _trouble_with_little_data(
+        return _trouble_with_pairs(
             self, root, self.data, (self.better, "planned"), (self.worse, "planned"), self.means
         )
 
 
-def _trouble_with_little_data(
-    source: Source,
+class PhotographsLosses(LittleDataLosses):
+    """The same on photographs, with a network that starts from ImageNet's weights."""
+
+    file = PHOTOGRAPHS
+
+
+def _trouble_with_pairs(
+    source: LittleData | LittleDataLosses,
     root: Path,
     data: str,
     better: tuple[str, str],
     worse: tuple[str, str],
     means: tuple[float, float],
 ) -> str | None:
-    """Compare two pairs of loss and setting in the file of little data."""
+    """Compare two pairs of loss and setting in the file of a source."""
     scores: dict[tuple[str, str], dict[int, float]] = {better: {}, worse: {}}
-    for line in (root / LITTLE_DATA).read_text().splitlines():
+    for line in (root / source.file).read_text().splitlines():
         each = json.loads(line)
         pair = each["loss"], each["setting"]
         if each["set"] == data and pair in scores:
             scores[pair][each["seed"]] = each["score"]
     seeds = scores[better].keys() & scores[worse].keys()
     if not seeds:
-        return f"{LITTLE_DATA} has no {data} with {better} and {worse} of one seed"
+        return f"{source.file} has no {data} with {better} and {worse} of one seed"
     found = tuple(round(mean(scores[pair][seed] for seed in seeds), 1) for pair in (better, worse))
     if found != means:
-        return f"{LITTLE_DATA}, {data}, {better} and {worse}: {found}, not {means}"
+        return f"{source.file}, {data}, {better} and {worse}: {found}, not {means}"
     return None if found[0] > found[1] else f"not so: {source}"
 
 

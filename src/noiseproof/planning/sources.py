@@ -238,3 +238,28 @@ class PictureSize:
             if shape is not None and shape[0] == self.side
             else f"{self.recipe}: {shape}, not {self.side}"
         )
+
+
+@dataclass(frozen=True)
+class ModelSize:
+    """Side of the pictures that a network of the catalogue is made for.
+
+    Example:
+        >>> print(ModelSize("efficientnet-lite0", 224))
+        EfficientNet-Lite0 is made for 224 x 224
+    """
+
+    model: str
+    side: int
+
+    def __str__(self) -> str:
+        from noiseproof.models import record
+
+        return f"{record(self.model).title} is made for {self.side} x {self.side}"
+
+    def trouble(self, root: Path) -> str | None:
+        """See whether the catalogue says so."""
+        from noiseproof.models import record
+
+        size = record(self.model).image_size
+        return None if size == self.side else f"{self.model}: {size}, not {self.side}"

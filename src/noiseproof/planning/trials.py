@@ -12,10 +12,10 @@ from noiseproof.training.captured import SideBySide, can_capture
 from noiseproof.training.config import Config
 from noiseproof.training.data import GivenLabels, TrainingData, give_labels, load_data
 from noiseproof.training.environment import choose_device
+from noiseproof.training.frozen import stepper_for
 from noiseproof.training.interruption import Interrupted, Interruption
 from noiseproof.training.outcome import score_of
 from noiseproof.training.run import Run
-from noiseproof.training.stepwise import Stepwise
 
 SPLIT_SEED = 1
 """The same part is held out in every trial and by everyone who shares a study."""
@@ -101,7 +101,7 @@ def train_trial(
     """
     run = Run(config, data)
     try:
-        way = SideBySide([run]) if can_capture([run]) else Stepwise([run])
+        way = SideBySide([run]) if can_capture([run]) else stepper_for(run)([run])
         while not run.is_done:
             for _ in way.epoch():
                 if interruption is not None and interruption.requested:

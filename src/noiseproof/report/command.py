@@ -8,7 +8,7 @@ from dataclasses import MISSING, fields
 from typing import Any
 
 ALWAYS = ("noise", "loss", "seed")
-SWITCHES = ("compile", "sync_batch_norm", "gradient_quantiles")
+SWITCHES = ("compile", "freeze", "sync_batch_norm", "gradient_quantiles")
 OTHER_NAMES = {"learning_rate": "--lr"}
 WITHOUT_A_FLAG = (
     "model_options",
@@ -30,6 +30,8 @@ def command_of(config: Mapping[str, Any]) -> str:
 
     Fields that have no flag are named at its end, as a shell comment: they belong into a recipe file.
     """
+    from noiseproof.models.imagenet import NETWORK
+
     usual = _usual(config)
     words = ["noiseproof", "train", str(config["dataset"])]
     for name, value in config.items():
@@ -41,6 +43,8 @@ def command_of(config: Mapping[str, Any]) -> str:
             words += [_flag(name)] if value else []
         elif value is not None:
             words += [_flag(name), str(value)]
+    if (config.get("weights") or config["model"] == NETWORK) and not config.get("freeze"):
+        words += ["--no-freeze"]  # a plan for such weights or this network may freeze
     for name, value in config["loss_parameters"].items():
         if usual.get("loss_parameters", {}).get(name) != value:
             words += ["--set", f"{name}={value}"]

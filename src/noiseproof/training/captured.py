@@ -42,11 +42,12 @@ CHECKPOINT_SECONDS = 10.0
 
 
 def can_capture(runs: Sequence[Run]) -> bool:
-    """Whether a pack can be captured: all its data on one GPU, and no chance in its networks."""
+    """Whether a pack can be captured: all its data on one GPU, no chance in its networks, and all of them learn."""
     first = runs[0]
     resident = first.data.images is not None and first.data.test_images is not None
     alone = ranks.count() == 1
-    return first.device.type == "cuda" and resident and alone and not has_dropout(first.model)
+    plain = not has_dropout(first.model) and not first.config.freeze
+    return first.device.type == "cuda" and resident and alone and plain
 
 
 class SideBySide:

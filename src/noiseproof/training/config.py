@@ -23,6 +23,7 @@ from noiseproof.datasets.identity import OWN, identity_of, identity_of_file
 from noiseproof.datasets.tuning import PREFIX as TUNING
 from noiseproof.losses import checks, published_recipe, record
 from noiseproof.losses.recipes import RECIPE_NAMES
+from noiseproof.models.imagenet import NAME as IMAGENET
 from noiseproof.noise import parse_name, short_name
 from noiseproof.noise.names import FILE
 from noiseproof.training import config_checks
@@ -41,6 +42,9 @@ OF_THE_LOSS = ("loss_parameters", "l1", "weight_decay")
 NOISE_DIGEST = "noise="
 """Marks the digest of a file with noise among the inputs. Such a file is known by its name and contents, however
 its path is written; configs from before the mark are known by the path, and keep their hashes."""
+
+ADDED = {"augment": None, "freeze": False, "inputs": None}
+"""Fields that came later, and what they are where nobody uses them: such a config keeps its hash."""
 
 NOT_PART_OF_THE_RESULT = ("device", "compile", "workers", "evaluate_every")
 """Fields that say how to compute, not what: they are stored with a run but not hashed."""
@@ -63,7 +67,8 @@ class Config:
         train_size: use only so many training samples, the same ones for every seed; all by default.
         model: name of a network.
         model_options: options of the network.
-        weights: file of weights to start from.
+        weights: file of weights to start from, or ``"imagenet"``, see :mod:`noiseproof.models.imagenet`.
+        freeze: train the final layer only, on what the rest of the network makes of images with those weights.
         image_size: side to which image files are brought.
         epochs: passes over the training data.
         batch_size: samples a step, over all processes together.
@@ -105,6 +110,7 @@ class Config:
     train_size: int | None = None
     model_options: Mapping[str, Any] = field(default_factory=dict)
     weights: str | None = None
+    freeze: bool = False
     image_size: int | None = None
     batch_size: int = 128
     optimizer: str = "sgd"
@@ -187,10 +193,7 @@ class Config:
             k: list(v) if isinstance(v, tuple) else v for k, v in self.model_options.items()
         }
         data["schedule_milestones"] = list(self.schedule_milestones)
-        # These came later: a config that does not use them keeps its hash.
-        return {
-            key: value for key, value in data.items() if value is not None or key not in ("augment", "inputs")
-        }
+        return {key: value for key, value in data.items() if key not in ADDED or value != ADDED[key]}
 
     @property
     def hash(self) -> str:
@@ -330,7 +333,8 @@ def resolve(dataset: str, *, recipe: str | None = None, **given: Any) -> Config:
 def inputs_of(dataset: str, weights: str | None, noise: str = "clean") -> str | None:
     """Digest of the user's own data, weights and noise as they are now; ``None`` where a config names none."""
     digests = [identity_of(dataset)]
-    for path, mark in ((weights, ""), (noise_file(noise), NOISE_DIGEST)):
+    own_weights = None if weights == IMAGENET else weights  # those of ImageNet do not change
+    for path, mark in ((own_weights, ""), (noise_file(noise), NOISE_DIGEST)):
         if path is not None and os.path.isfile(path):
             with suppress(OSError):  # whoever reads them says what is wrong
                 digests.append(mark + identity_of_file(Path(path)))

@@ -9,6 +9,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from noiseproof.losses import checks, create, record
+from noiseproof.models import imagenet
 from noiseproof.noise.checks import LARGEST_SEED
 
 if TYPE_CHECKING:
@@ -60,6 +61,13 @@ def check_values(config: "Config") -> None:
     for name, allowed in (("optimizer", OPTIMIZERS), ("schedule", SCHEDULES), ("precision", PRECISIONS)):
         if getattr(config, name) not in allowed:
             raise ValueError(checks.unknown(name, getattr(config, name), allowed))
+    if config.weights == imagenet.NAME:
+        imagenet.require_known(config.model)
+    if config.freeze and config.weights is None:
+        raise ValueError(
+            "freeze: only the final layer would learn, on what a network of random weights makes of images; say "
+            'which weights to start from, a file or "imagenet"'
+        )
     if config.augment is not None and config.augment not in _augmentations():
         raise ValueError(checks.unknown("augment", config.augment, _augmentations()))
     for name in ("epochs", "batch_size", "evaluate_every", "schedule_every"):

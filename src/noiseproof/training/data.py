@@ -21,6 +21,7 @@ from noiseproof.datasets.folders import VOID
 from noiseproof.datasets.identity import OWN
 from noiseproof.datasets.loader import StreamingLoader
 from noiseproof.losses import checks
+from noiseproof.models import imagenet
 from noiseproof.noise.masks import KINDS
 from noiseproof.training import ranks
 from noiseproof.training.config import Config
@@ -63,6 +64,8 @@ class TrainingData:
         has_void: whether some pixels of the masks have no label: they hold 255, which is no class.
         rows: which samples of the data set's training split ``train`` holds, where not all of them.
         given: labels already drawn, by noise and its seed: runs of a pack that share both share them.
+        features: what frozen networks make of these very images, for training and testing, by network, options,
+            weights and precision; never another set's, also where it is made from this one.
     """
 
     name: str
@@ -77,6 +80,9 @@ class TrainingData:
     has_void: bool = False
     rows: NDArray[np.int64] | None = field(default=None, repr=False, compare=False)
     given: "dict[tuple[str, int], GivenLabels]" = field(default_factory=dict, repr=False, compare=False)
+    features: dict[tuple[str | None, ...], tuple[Tensor, Tensor]] = field(
+        init=False, default_factory=dict, repr=False, compare=False
+    )
 
     @property
     def num_classes(self) -> int:
@@ -239,7 +245,8 @@ def _usual_recipe(config: Config, train: LabeledData) -> Recipe:
         return recipe_for(config.dataset)
     side = config.image_size or 64
     fit = None if train.images is not None else Squash(side, side)
-    return Recipe(config.dataset, (RandomMirror(left_right=0.5),), IMAGENET_MEAN, IMAGENET_STD, fit, fit)
+    mean, std = imagenet.normalization(config.model) or (IMAGENET_MEAN, IMAGENET_STD)
+    return Recipe(config.dataset, (RandomMirror(left_right=0.5),), mean, std, fit, fit)
 
 
 def _resident(data: LabeledData, fit: Fit | None, device: torch.device) -> Tensor | None:

@@ -14,12 +14,15 @@ from typing import Any
 
 import torch
 
+from noiseproof.models.imagenet import NAME as IMAGENET
+from noiseproof.noise import parse_name
 from noiseproof.training import progress, ranks
 from noiseproof.training.books import Books
 from noiseproof.training.captured import SideBySide, can_capture
 from noiseproof.training.config import Config, inputs_of, noise_file
 from noiseproof.training.data import TrainingData, load_data, remark_on_classes
 from noiseproof.training.environment import choose_device
+from noiseproof.training.frozen import stepper_for
 from noiseproof.training.gpu_memory import free_up, is_out_of_memory
 from noiseproof.training.interruption import Interrupted, Interruption
 from noiseproof.training.noise_files import require_file, unmarked
@@ -44,6 +47,7 @@ SHARED_BY_A_PACK = (
     "train_size",
     "image_size",
     "augment",
+    "freeze",
     "device",
     "precision",
 )
@@ -107,7 +111,7 @@ def train_pack(
                 stack.enter_context(torch.cuda.device(device))
             if data is None:
                 _check_inputs(waiting)
-                data = load_data(waiting[0], device)
+                data = load_data(_broadest(waiting), device)
             interruption = stack.enter_context(Interruption())
             stack.enter_context(_gpu_arithmetic(configs[0].precision == "tf32"))
             shown = stack.enter_context(progress.shown(quiet or not ranks.is_first()))
@@ -128,6 +132,11 @@ def train_pack(
                 raise next(iter(books.failed.values()))
         ranks.wait()
         return [_record_of(config, store) for config in configs]
+
+
+def _broadest(configs: Sequence[Config]) -> Config:
+    """One whose data are those of all; human labels may leave out pictures, which another noise must not lack."""
+    return min(configs, key=lambda config: parse_name(config.noise).kind == "real")
 
 
 def _recorded(configs: Sequence[Config], folder: Path, store: Store) -> Iterator[tuple[Config, RunRecord]]:
@@ -152,7 +161,8 @@ def _check_inputs(configs: Sequence[Config]) -> None:
         now = inputs_of(config.dataset, config.weights, config.noise)
         if config.inputs not in (None, now, unmarked(now)):
             own = config.dataset if ":" in config.dataset else None  # sets of the package do not change
-            files = " or ".join(each for each in (own, config.weights, noise_file(config.noise)) if each)
+            weights = None if config.weights == IMAGENET else config.weights  # nor do those
+            files = " or ".join(each for each in (own, weights, noise_file(config.noise)) if each)
             raise ValueError(
                 f"{config.run_id}: {files} has changed since this run was begun, so it cannot go on. Put the files "
                 "back, or give the command that began it again: it begins a new run"
@@ -187,7 +197,7 @@ def _train_together(
         for config in configs:  # one by one, and none is begun before its turn
             if not runs:
                 runs.append(_opened(config, data, books))
-            _train_runs(runs, Stepwise, books, interruption)
+            _train_runs(runs, stepper_for(runs[0]), books, interruption)
             runs.pop().close()
         return
     except RuntimeError as error:
@@ -227,7 +237,7 @@ def _opened(config: Config, data: TrainingData, books: Books) -> Run:
 
 def _train_runs(
     runs: list[Run],
-    stepper: type[SideBySide] | type[Stepwise],
+    stepper: type[SideBySide | Stepwise],
     books: Books,
     interruption: Interruption,
 ) -> None:
@@ -249,8 +259,7 @@ def _train_runs(
                         books.end_epoch(late.popleft())
                     if ranks.any_says(interruption.requested, together[0].device):
                         way.pause()
-                        _write_down(late, books)
-                        books.interrupt(going)
+                        books.interrupt(going, late)
                         raise Interrupted(going[0].config.run_id)
                 _write_down(late, books)
                 late.extend(way.end_epoch())

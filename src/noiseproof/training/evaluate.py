@@ -3,6 +3,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import mean
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,8 @@ class Evaluation:
         dataset: name of the data.
         split: which part.
         samples: number of pictures.
-        scores: ``accuracy`` in percent; on masks ``dice`` (pooled) and ``dice_per_image``, likewise.
+        scores: ``accuracy`` in percent, and ``balanced_accuracy``, the mean over the classes that occur; on masks
+            ``dice`` (pooled) and ``dice_per_image``, likewise.
         by_class: pictures of each class that occurs, and percent of them that were right; empty on masks.
     """
 
@@ -79,7 +81,11 @@ def evaluate(model: TrainedModel, data: LabeledData, *, workers: int = 0) -> Eva
         for name, count, hit in zip(data.class_names, counts, hits, strict=True)
         if count
     }
-    return Evaluation(data.name, data.split, len(data), {"accuracy": 100 * float(right.mean())}, by_class)
+    scores = {
+        "accuracy": 100 * float(right.mean()),
+        "balanced_accuracy": mean(percent for _, percent in by_class.values()),
+    }
+    return Evaluation(data.name, data.split, len(data), scores, by_class)
 
 
 def _places_of_masks(names: Sequence[str], known: Sequence[str], data: str) -> NDArray[np.int64]:

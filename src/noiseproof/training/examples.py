@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from noiseproof.datasets import BadFileError, npz_file
+from noiseproof.models.final_layer import set_training
 from noiseproof.noise.masks import KINDS
 from noiseproof.training import dice
 from noiseproof.training.data import test_batches
@@ -131,5 +132,5 @@ def _predicted(run: Run, images: NDArray[np.uint8]) -> NDArray[np.uint8]:
     model = run.tested_model.eval()
     with run.precision():
         logits: Tensor = model(run.data.recipe.for_testing(pixels))
-    model.train()
+    set_training(model)
     return logits.argmax(1).to(torch.uint8).cpu().numpy()

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from noiseproof import models
 from noiseproof.losses import L1, Jacobian, RobustLoss, create
+from noiseproof.models.final_layer import freeze_all_but_final_layer, head_of, set_training
 from noiseproof.training import checkpoint, dice, optimizers, ranks
 from noiseproof.training.config import Config
 from noiseproof.training.data import Batches, TrainingData, give_labels
@@ -45,7 +46,9 @@ class Run:
             seed=stream_seed(config.seed, "init"),
             **config.model_options,
         )
-        self.weights_report = models.load_weights(self.model, config.weights) if config.weights else None
+        self.weights_report = _start_from(config, self.model)
+        if config.freeze:
+            freeze_all_but_final_layer(self.model)
         self.model.to(self.device).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         if config.sync_batch_norm and ranks.count() > 1:
             if self.device.type == "cpu":
@@ -56,6 +59,8 @@ class Run:
         self.network = self._wrapped()
         self.batches = Batches(config, data)
         self.fast: FastNetwork | None = None
+        self._takes_features = False
+        self.prepared: float | None = None  # share of what comes before the first step, while that is done
         self.epoch = self.step = 0
         self.meters = self.fresh_meters()
         self._moment: Moment | None = None
@@ -88,10 +93,14 @@ class Run:
         with torch.autocast(self.device.type, torch.bfloat16) if half else nullcontext():
             yield
 
+    def start_the_clock(self) -> None:
+        """Time counts from now on, if it does not already."""
+        self._moment = self._moment or moment(self.device)
+
     def begin_epoch(self) -> None:
         """Set what holds for a whole epoch."""
-        self._moment = self._moment or moment(self.device)
-        self.network.train()
+        self.start_the_clock()
+        set_training(self.network)
         if self.fast is not None:
             self.fast.train()
         optimizers.set_learning_rate(self.optimizer, self.config.learning_rate_at(self.epoch))
@@ -199,6 +208,11 @@ class Run:
             dtype = torch.bfloat16 if self.config.precision == "bf16" else torch.float32
             self.fast = FastNetwork(self.model, self.optimizer, dtype)
 
+    def take_features(self) -> None:
+        """From now on it is given what the frozen part of its network makes of images, (N, D, 1, 1)."""
+        self._takes_features = True
+        self.network = head_of(self.model)
+
     @property
     def input_channels(self) -> int:
         """Channels that images must have: those of the data, or some empty ones more."""
@@ -233,12 +247,15 @@ class Run:
         model: nn.Module | FastNetwork = self.tested_model
         if self.fast is not None and self.average is None:
             model = self.fast
+        if self._takes_features:
+            model = head_of(self.tested_model)
         model.eval()
         right = self.nothing_right()
         start = 0
         channels = self.input_channels if model is self.fast else self.data.image_shape[0]
         for images, labels in batches:
-            images = images[:, :channels]  # runs of a pack may differ in how many they want
+            if not self._takes_features:
+                images = images[:, :channels]  # runs of a pack may differ in how many they want
             with self.precision():
                 logits = model(images.contiguous(memory_format=torch.channels_last))
             if self.data.has_masks:
@@ -248,7 +265,10 @@ class Run:
                 start += len(labels)
             else:
                 right += (logits.argmax(1) == labels).sum()
-        model.train()
+        if isinstance(model, FastNetwork):
+            model.train()
+        else:
+            set_training(model)
         return right
 
     def nothing_right(self) -> Tensor:
@@ -394,6 +414,14 @@ def _require_finite(meters: EpochMeters, config: Config, epoch: int) -> None:
             f"not a finite number in epoch {epoch + 1} {trouble}. The last good checkpoint is kept. Try a "
             f"smaller learning rate (now {config.learning_rate_at(epoch):g}), clip_norm, or float32."
         )
+
+
+def _start_from(config: Config, model: nn.Module) -> models.WeightsReport | None:
+    """Give a network the weights that its config names, if it names any."""
+    if config.weights is None:
+        return None
+    from_imagenet = config.weights == models.imagenet.NAME
+    return models.load_weights(model, models.imagenet.find(config.model) if from_imagenet else config.weights)
 
 
 def has_dropout(model: nn.Module) -> bool:
