@@ -99,6 +99,8 @@ MASKS: dict[str, Callable[[Planned], Changes]] = {
     "cosine, batch 4, 1000 steps": _cosine(1_000, 4),
     "planned, mirrored": lambda planned: {},
     "planned, flips and gamma": lambda planned: {"augment": "isic2017"},
+    "learning rate 1e-3": lambda planned: {"learning_rate": 1e-3},
+    "learning rate 3e-3": lambda planned: {"learning_rate": 3e-3},
 }
 
 
@@ -123,6 +125,7 @@ SOURCES = {
     "cifar10": "cifar10",
     "cifar10-small": "cifar10",
     "cifar10-uneven": "cifar10",
+    "cifar100": "cifar100",
     "digits": "digits",
 }
 ROWS = {
@@ -173,6 +176,7 @@ RECORDED: tuple[tuple[str, Sequence[int], Sequence[str], Sequence[str], Sequence
     ("isic", (60,), ("cosine, batch 8",), ("anl-ce",), (1, 2)),
     ("isic", (200,), ("row", "cosine"), ("anl-ce",), (1,)),
     ("isic", (20, 60, 200), ("planned, mirrored", "planned, flips and gamma"), ("anl-ce", "ce"), (1, 2)),
+    ("isic", (20, 60, 200, 900), ("learning rate 1e-3", "learning rate 3e-3"), ("anl-ce", "ce"), (1, 2)),
     ("digits", (500, 1_000), ("lambda 0.4", "lambda 2"), ("anl-ce*",), (1, 2)),
     ("fashion14", (3_000,), ("lambda 0.4", "lambda 2"), ("anl-ce*",), (1, 2)),
     ("digits", (200, 500, 1_000), ("planned",), LOSSES, (1, 2, 3)),
@@ -197,7 +201,8 @@ def wrong_labels(labels: np.ndarray, what: str, noisy: str, seed: int) -> np.nda
         return labels
     kind, _, rate = noisy.partition("-")
     if kind == "sym":
-        return noise.symmetric(labels, float(rate), 10, seed, generator="bernoulli").labels
+        classes = 100 if SOURCES[what] == "cifar100" else 10
+        return noise.symmetric(labels, float(rate), classes, seed, generator="bernoulli").labels
     flips = "cifar10" if SOURCES[what] == "cifar10" else "mnist-like"
     return noise.asymmetric(labels, float(rate), flips, seed, generator="bernoulli").labels
 
@@ -300,6 +305,20 @@ def _by_size(name: str) -> tuple[str, int]:
     return what, int(count)
 
 
+def on_record(out: Path | None, key: Sequence[str]) -> set[tuple[Any, ...]]:
+    """What of each line of a file says which run it is of."""
+    lines = out.read_text().splitlines() if out and out.is_file() else []
+    return {tuple(line[each] for each in key) for line in map(json.loads, lines)}
+
+
+def keep(line: dict[str, Any], out: Path | None) -> None:
+    """Show a line, and add it to a file."""
+    print(json.dumps(line), flush=True)
+    if out:
+        with out.open("a") as file:
+            file.write(json.dumps(line) + "\n")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--set", dest="what", choices=SETS, help="one set; all on record by default")
@@ -319,18 +338,14 @@ def main() -> None:
         settings = tuple(arguments.settings or settings_of(arguments.what))
         groups = ((arguments.what, arguments.sizes, settings, arguments.losses, arguments.seeds),)
     out, key = arguments.out, ("set", "loss", "setting", "seed")
-    lines = [json.loads(line) for line in out.read_text().splitlines()] if out and out.is_file() else []
-    known = {tuple(line[each] for each in key) for line in lines}
+    known = on_record(out, key)
     scratch = arguments.scratch or Path(tempfile.mkdtemp())
     for what, *rest in groups:
         for count, setting, loss, seed in product(*rest):
             if (f"{what} {count}", loss, setting, seed) in known:
                 continue
             line = run(scratch, what, count, loss, setting, seed)
-            print(json.dumps(line), flush=True)
-            if out:
-                with out.open("a") as file:
-                    file.write(json.dumps(line) + "\n")
+            keep(line, out)
 
 
 if __name__ == "__main__":

@@ -175,6 +175,7 @@ def main() -> None:
     names = arguments.only.split(",") if arguments.only else list(losses.available())
     lines = [
         "# Losses against torch's cross-entropy, forward and backward, float32\n",
+        "<!-- Written by benchmarks/losses.py from what it measured. -->\n",
         machine(arguments.device),
     ]
     lines.append(
