@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The code behind generated pages, which is no package."""
+"""The code behind generated pages, which is no part of the package."""
 
 import importlib
 import sys
@@ -12,9 +12,9 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 @pytest.fixture(scope="module")
 def pages():
-    """Imports a module of docs/ by its name."""
+    """Imports a module of docs/writers by its name there."""
     sys.path.insert(0, str(DOCS))
     try:
-        yield importlib.import_module
+        yield lambda name: importlib.import_module(f"writers.{name}")
     finally:
         sys.path.remove(str(DOCS))

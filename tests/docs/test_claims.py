@@ -12,22 +12,22 @@ from noiseproof.results.table import TableCell
 
 @pytest.fixture(scope="module")
 def claims(pages):
-    return pages("claims")
+    return pages("evidence.claims")
 
 
 @pytest.fixture(scope="module")
 def tables(pages):
-    return pages("table_findings")
+    return pages("evidence.table_findings")
 
 
 @pytest.fixture(scope="module")
 def figures(pages):
-    return pages("figure_findings")
+    return pages("evidence.figure_findings")
 
 
 @pytest.fixture(scope="module")
 def lost(pages):
-    return pages("lost")
+    return pages("evidence.lost")
 
 
 def run(method, score, noise="sym-0.8", seed=1, **said):
@@ -81,6 +81,23 @@ def test_without_runs_nothing_is_said(claims):
     nothing = {claim.grid: gathered(claim.grid, []) for claim in claims.CLAIMS}
     assert claims.claims_section(nothing, str) == []
     assert claims.claims_section({}, str) == []
+    assert claims.claims_elsewhere({"digits-parts": gathered("digits-parts", [])}, str) == []
+
+
+def test_grids_like_the_papers_on_other_data_are_asked_the_same(claims):
+    whole = {name: complete(name) for name in ("overfitting-curves", "digits-overfitting", "digits-beyond")}
+    asked = [line for line in claims.claims_elsewhere(whole, str) if line.startswith("| digits")]
+    expected = [line for line in claims.claims_section(whole, str) if line.startswith("| overfitting-curves")]
+    assert len(asked) == sum(claim.grid == "overfitting-curves" for claim in claims.CLAIMS) == 7
+    assert [line.replace("digits-overfitting", "overfitting-curves") for line in asked] == expected
+    unfinished = {"digits-overfitting": replace(whole["digits-overfitting"], missing=1)}
+    assert claims.claims_elsewhere(unfinished, str) == []
+
+
+def test_a_grid_like_one_on_its_own_data_is_not_of_other_data(claims):
+    twin = complete("overfitting-curves")
+    twin = replace(twin, grid=replace(twin.grid, name="mine", like="overfitting-curves"))
+    assert claims.claims_elsewhere({"mine": twin}, str) == []
 
 
 def test_ahead_of_all_baselines_counts_columns_and_names_the_others(tables):

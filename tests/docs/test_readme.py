@@ -1,16 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What README.md and docs/reproduce.md say of our runs: how many seeds they have."""
 
-import importlib
-import sys
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from noiseproof.results import Summary
-
-DOCS = Path(__file__).parents[2] / "docs"
 
 
 @pytest.mark.parametrize(
@@ -22,10 +17,7 @@ DOCS = Path(__file__).parents[2] / "docs"
         ([1, 3, 1, 2], "1 to 3 seeds per cell (only one in 2 of 4)"),
     ],
 )
-def test_a_reader_is_told_how_many_seeds_a_cell_has(counts, expected, monkeypatch):
-    monkeypatch.syspath_prepend(str(DOCS))
-    assert "summary" not in sys.modules or Path(sys.modules["summary"].__file__).parent == DOCS
-    summary = importlib.import_module("summary")
+def test_a_reader_is_told_how_many_seeds_a_cell_has(counts, expected, pages):
     summaries = [None, *(Summary(61.0, None, count) for count in counts)]
     table = SimpleNamespace(cells={i: SimpleNamespace(ours=ours) for i, ours in enumerate(summaries)})
-    assert summary.seeds_in_words(table) == expected
+    assert pages("evidence.summary").seeds_in_words(table) == expected

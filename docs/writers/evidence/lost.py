@@ -3,11 +3,10 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from words import wrapped
-
 from noiseproof.results import Gathered, Result, lost_classes
-from noiseproof.results.formats import markdown_text
-from noiseproof.results.table import TableCell
+from noiseproof.results.formats import NOTHING, markdown_text
+from noiseproof.results.table import ResultTable, TableCell
+from writers.words import wrapped
 
 GRID = "cifar10-lost-classes"
 """Many seeds of the first few epochs."""
@@ -150,3 +149,27 @@ def by_seed_in_words(cells: Sequence[TableCell], gathered: Gathered | None) -> s
     epochs = gathered.results[0].config["epochs"]
     said = ". ".join(f"{words}: {' and '.join(names)}" for words, names in told.items() if names)
     return f"Other seeds were tried for [the first {epochs} epochs](#{GRID}). {said}."
+
+
+def lost_by_method(table: ResultTable) -> list[str]:
+    """How many runs of each method lost a class; nothing if none did."""
+    counts = table.lost_by_method
+    if not any(losing for losing, _ in counts.values()):
+        return []
+    return [
+        "#### Runs that lost a class, by method",
+        "",
+        "| method | runs | lost a class | under |",
+        "|---|---|---|---|",
+        *(
+            f"| {markdown_text(method)} | {of} | {losing or 'none'} | {_losing_under(table, method)} |"
+            for method, (losing, of) in counts.items()
+        ),
+        "",
+    ]
+
+
+def _losing_under(table: ResultTable, method: str) -> str:
+    """Noises under which a run of a method lost a class."""
+    noises = (noise for noise in table.noises if any(map(lost_classes, table.cells[method, noise].results)))
+    return ", ".join(noises) or NOTHING

@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The part of README.md that compares our runs with the paper's. Written by docs/generate.py."""
 
-from reproduce import RESULTS
-from summary import seeds_in_words
-
 from noiseproof.grids import load
 from noiseproof.results import gather, table_of
 from noiseproof.results.formats import NOTHING, markdown_text
 from noiseproof.results.table import ResultTable
+from writers.evidence.summary import seeds_in_words
+from writers.places import RESULTS, ROOT
 
-README = RESULTS.parent / "README.md"
 BEGIN = "<!-- Generated from results/ by docs/generate.py: begin -->"
 END = "<!-- end -->"
 
@@ -20,7 +18,7 @@ NOISES = ("clean", "sym-0.4", "sym-0.8", "asym-0.4", "dep-0.4", "real")
 
 def readme_page() -> str:
     """README.md with its generated part brought up to date."""
-    text = README.read_text()
+    text = (ROOT / "README.md").read_text()
     before, rest = text.split(BEGIN)
     _, after = rest.split(END)
     return f"{before}{BEGIN}\n{_comparison()}{END}{after}"
@@ -36,6 +34,9 @@ def _comparison() -> str:
         f"So far {found.expected - found.missing} of {found.expected} runs are done, with "
         f"{seeds_in_words(table)}, in {' and '.join(precisions)} on {' and '.join(machines)}. The paper's numbers "
         "are means of three seeds; ✗ marks what is outside their spread.",
+        "",
+        "Noise is symmetric (`sym`: wrong at random), asymmetric (`asym`: similar classes confused) or "
+        "instance-dependent (`dep`), with its rate; `real` stands for human labels. APL is `nce+rce`.",
         "",
         f"| | {' | '.join(NOISES)} |",
         "|---" * (1 + len(NOISES)) + "|",

@@ -3,12 +3,11 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from finding import NO, YES, Finding
-
 from noiseproof.results import Gathered, Summary, table_of
 from noiseproof.results.formats import markdown_text
 from noiseproof.results.statistics import LEAST_TOLERANCE
 from noiseproof.results.table import ResultTable
+from writers.evidence.finding import NO, YES, Finding
 
 BASELINES = ("CE", "FL", "MAE", "GCE", "SCE", "PHCE", "TCE", "APL", "ALF")
 ON_MASKS = ("GCE", "MAE", "SCE", "APL", "T-Loss")

@@ -2,10 +2,9 @@
 """Make docs/performance.md from the records beside it: what was measured, and what each idea gained."""
 
 import json
-from pathlib import Path
 from statistics import mean, stdev, variance
 
-HERE = Path(__file__).parent
+from writers.places import DOCS, RESULTS
 
 INTRODUCTION = """\
 # Speed on a GPU
@@ -87,7 +86,7 @@ no more than two standard errors of their difference, or half a point, as everyw
 
 def precision_table() -> str:
     """Both precisions of each cell, and whether their means agree; nothing if no such runs are recorded."""
-    path = HERE.parent / "results" / "cifar10-precision.jsonl"
+    path = RESULTS / "cifar10-precision.jsonl"
     if not path.is_file():
         return ""
     accuracies: dict[tuple[str, str], dict[str, list[float]]] = {}
@@ -109,7 +108,7 @@ def precision_table() -> str:
 
 def performance_page() -> str:
     """The page as text."""
-    lines = (HERE / "performance" / "training.jsonl").read_text().splitlines()
+    lines = (DOCS / "performance" / "training.jsonl").read_text().splitlines()
     records = [json.loads(line) for line in lines]
     page = INTRODUCTION.format(device=records[0]["device"], torch=records[0]["versions"]["torch"])
     for recipe, title in (("cifar10", "CIFAR-10, 8-layer CNN"), ("cifar100", "CIFAR-100, ResNet-34")):

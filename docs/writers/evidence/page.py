@@ -2,28 +2,23 @@
 """The page docs/reproduce.md: each table and figure of the paper with its command, machine, time and our results.
 Made from results/*.jsonl by docs/generate.py."""
 
-import shlex
-from collections import Counter
 from collections.abc import Iterable
-from pathlib import Path
-from statistics import mean
 
-from claims import claims_section
-from deviations import on_deviations
-from lost import GRID as LOST_CLASSES
-from lost import lost_section
-from outside import outside_section
-from summary import summary
-from words import wrapped
-
-from noiseproof.durations import duration
-from noiseproof.grids import Grid, load, names
+from noiseproof.grids import load, names
 from noiseproof.noise import parse_name
-from noiseproof.results import Gathered, Result, gather, lost_classes, read_records, table_of
-from noiseproof.results.formats import NOTHING, markdown_text, spread
-from noiseproof.results.table import ResultTable, TableCell
-
-RESULTS = Path(__file__).parent.parent / "results"
+from noiseproof.results import Gathered, Result, gather, read_records, table_of
+from noiseproof.results.formats import markdown_text
+from noiseproof.results.table import ResultTable
+from writers.evidence.cells import at_a_glance, cell_by_cell, not_run
+from writers.evidence.claims import claims_elsewhere, claims_section
+from writers.evidence.deviations import on_deviations
+from writers.evidence.lost import GRID as LOST_CLASSES
+from writers.evidence.lost import lost_by_method, lost_section
+from writers.evidence.outside import outside_section
+from writers.evidence.overview import hardware_of, overview
+from writers.evidence.summary import summary
+from writers.places import RESULTS
+from writers.words import wrapped
 
 IN_THE_PAPER = (
     ("Table: CIFAR-10", "cifar10-table"),
@@ -108,6 +103,11 @@ NAMES = (
 )
 """How tables call methods and noises."""
 
+WITHOUT_PUBLISHED = (
+    "Mean ± standard deviation over seeds, and their number in brackets. What a grid takes is stated above; "
+    "`noiseproof bench GRID --cells METHOD@NOISE` trains one of its cells."
+)
+
 SLIPS = """\
 ## Inconsistencies in the paper
 
@@ -143,7 +143,7 @@ def reproduce_page() -> str:
         ),
         "## Tables and figures of the paper",
         "",
-        *_overview(shown, gathered, records),
+        *overview(shown, gathered, records),
         "",
         *wrapped(
             "The figure of vertical flipping (L and A − L against p) needs no runs: every report on a negative "
@@ -153,8 +153,9 @@ def reproduce_page() -> str:
         "",
         "## Beyond the paper",
         "",
-        *_overview(beyond, gathered, records),
+        *overview(beyond, gathered, records),
         "",
+        *claims_elsewhere(gathered, lambda name: f"[{markdown_text(load(name).title)}](#{name})"),
     ]
     tables = {name: table_of(gathered[name]) for _, name in (*shown, *beyond) if name in gathered}
     compared = {name: table for name, table in tables.items() if table.has_published}
@@ -165,119 +166,23 @@ def reproduce_page() -> str:
         lines += _comparison(gathered[name], table, elsewhere)
     others = {name: table for name, table in tables.items() if name not in compared}
     if others:
-        lines += ["## Figures, and grids without published numbers", ""]
+        lines += ["## Figures, and grids without published numbers", "", *wrapped(WITHOUT_PUBLISHED), ""]
     for name, table in others.items():
         lines += _heading(gathered[name], table)
         lines += _shared(name, records)
         if name == LOST_CLASSES:
             lines += lost_section(gathered[name], records.get("cifar10-table", ()))
-        lines += _cells(table)
+        lines += [*at_a_glance(table), "", *not_run(table)]
     if compared:
         lines += ["## Every cell that can be compared", ""]
     for name, table in compared.items():
-        lines += [f"### {name}, cell by cell", "", *_cells(table)]
+        lines += [f"### {name}, cell by cell", "", *cell_by_cell(table)]
     rest = {stem: results for stem, results in records.items() if stem not in gathered}
     if rest:
         lines += ["## Other records", ""]
         for stem, results in rest.items():
             lines += _other_section(stem, results)
     return "\n".join([*lines, SLIPS])
-
-
-def _overview(
-    entries: Iterable[tuple[str, str]], gathered: dict[str, Gathered], records: dict[str, list[Result]]
-) -> list[str]:
-    lines = [
-        "| what | command | runs | machine | time for all runs | our results |",
-        "|---|---|---|---|---|---|",
-    ]
-    for title, name in entries:
-        if name not in names():
-            lines.append(f"| {markdown_text(title)} | – | – | – | – | not available yet |")
-            continue
-        grid = load(name)
-        runs = len(grid.methods) * len(grid.noises) * len(grid.seeds)
-        machine, time = _expected(grid, gathered.get(name), records)
-        lines.append(
-            f"| {markdown_text(title)} | `noiseproof bench {name}` | {runs} | {machine} | {time} | "
-            f"{_outcome(gathered.get(name))} |"
-        )
-    return lines
-
-
-Kind = tuple[str | None, bool]
-"""What decides how fast a run is on given data: its precision, and whether it computes a Jacobian."""
-
-
-def _expected(grid: Grid, found: Gathered | None, records: dict[str, list[Result]]) -> tuple[str, str]:
-    """Machine and time: measured if the grid was run, else estimated from similar runs, its own or other grids'."""
-    if found and not found.missing:
-        return _machines(found.results), duration(sum(result.seconds or 0.0 for result in found.results))
-    machine = _usual_machine(records, grid.dataset)
-    timed: dict[Kind, list[Result]] = {}
-    sources: dict[Kind, str] = {}
-    for stem in (grid.name, *names()):  # grids only: other records may be from another engine
-        for kind, alike in _by_kind(records.get(stem, ()), grid.dataset, machine).items():
-            if sources.get(kind) != "its runs so far" and len(alike) > len(timed.get(kind, ())):
-                timed[kind] = alike
-                sources[kind] = "its runs so far" if stem == grid.name else f"`{stem}.jsonl`"
-    seconds, used, untimed = 0.0, dict[Kind, None](), 0
-    for cell in grid.cells():
-        kind = cell.config.precision, bool(cell.config.jacobian)
-        if kind not in timed:
-            untimed += 1
-            continue
-        used[kind] = None
-        an_epoch = sum(each.seconds or 0.0 for each in timed[kind]) / sum(map(_epochs, timed[kind]))
-        seconds += an_epoch * cell.config.epochs
-    if not used:
-        return "–", "not measured yet"
-    machines = _machines(result for kind in used for result in timed[kind])
-    pace = " and ".join(dict.fromkeys(sources[kind] for kind in used))
-    text = f"about {duration(seconds)}, at the pace of {pace}"
-    return machines, f"{text}; {untimed} more runs are of a kind not timed yet" if untimed else text
-
-
-def _usual_machine(records: dict[str, list[Result]], dataset: str) -> str | None:
-    """What most runs on this data were timed on."""
-    counts = Counter(_hardware(run) for runs in records.values() for run in runs if run.dataset == dataset)
-    return counts.most_common(1)[0][0] if counts else None
-
-
-def _by_kind(results: Iterable[Result], dataset: str, machine: str | None) -> dict[Kind, list[Result]]:
-    """Runs on the same data timed on the same machine; those without a config are from the first engine, and say
-    nothing of today's."""
-    found: dict[Kind, list[Result]] = {}
-    for result in results:
-        if result.dataset == dataset and result.seconds and result.config and _hardware(result) == machine:
-            kind = result.config.get("precision"), bool(result.config.get("jacobian"))
-            found.setdefault(kind, []).append(result)
-    return found
-
-
-def _epochs(result: Result) -> int:
-    return int(result.config["epochs"])
-
-
-def _machines(results: Iterable[Result]) -> str:
-    return ", ".join(dict.fromkeys(markdown_text(_hardware(result)) for result in results))
-
-
-def _hardware(result: Result) -> str:
-    """What it ran on: the GPU's name, or the processor's if it is on record."""
-    environment = result.environment
-    known = str(environment.get("hardware", "not on record"))
-    return str(environment.get("processor") or known) if environment.get("device") == "cpu" else known
-
-
-def _outcome(found: Gathered | None) -> str:
-    if found is None:
-        return "not run yet"
-    table = table_of(found)
-    recorded = found.expected - found.missing
-    text = f"[{recorded} of {found.expected} runs](#{found.grid.name})"
-    within, judged = table.verdicts
-    return f"{text}; {within} of {judged} cells within the published spread" if judged else text
 
 
 def _heading(found: Gathered, table: ResultTable) -> list[str]:
@@ -312,7 +217,7 @@ def _comparison(found: Gathered, table: ResultTable, elsewhere: list[Result]) ->
         *_heading(found, table),
         "Our mean and, in brackets, its difference from the paper's; ✗ marks cells outside the published spread.",
         "",
-        *_at_a_glance(table),
+        *at_a_glance(table),
         "",
         *(
             line
@@ -320,27 +225,8 @@ def _comparison(found: Gathered, table: ResultTable, elsewhere: list[Result]) ->
             for line in (*wrapped(sentence), "")
         ),
         *outside_section(table, elsewhere),
-        *_lost_by_method(table),
+        *lost_by_method(table),
     ]
-
-
-def _cells(table: ResultTable) -> list[str]:
-    """Every cell that was run, with its command; the paper's numbers only if there are any."""
-    columns = ["noise", "method", "ours (seeds)", "seconds per run", "command"]
-    if table.has_published:
-        columns[2:3] = ["published", "ours (seeds)", "difference", "verdict"]
-    places = [(method, noise) for noise in table.noises for method in table.methods]
-    run = [place for place in places if table.cells[place].ours is not None]
-    lines = [
-        f"| {' | '.join(columns)} |",
-        "|---" * len(columns) + "|",
-        *(_row(table, *place) for place in run),
-        "",
-    ]
-    if left := len(places) - len(run):
-        words = f"Not run yet: {left} of {len(places)} cells. `noiseproof bench {table.name}` trains them."
-        lines += [words, ""]
-    return lines
 
 
 def _realised(results: Iterable[Result]) -> str | None:
@@ -361,74 +247,6 @@ def _realised(results: Iterable[Result]) -> str | None:
     )
 
 
-def _lost_by_method(table: ResultTable) -> list[str]:
-    """How many runs of each method lost a class; nothing if none did."""
-    counts = table.lost_by_method
-    if not any(losing for losing, _ in counts.values()):
-        return []
-    return [
-        "#### Runs that lost a class, by method",
-        "",
-        "| method | runs | lost a class | under |",
-        "|---|---|---|---|",
-        *(
-            f"| {markdown_text(method)} | {of} | {losing or 'none'} | {_losing_under(table, method)} |"
-            for method, (losing, of) in counts.items()
-        ),
-        "",
-    ]
-
-
-def _losing_under(table: ResultTable, method: str) -> str:
-    """Noises under which a run of a method lost a class."""
-    noises = (noise for noise in table.noises if any(map(lost_classes, table.cells[method, noise].results)))
-    return ", ".join(noises) or NOTHING
-
-
-def _at_a_glance(table: ResultTable) -> list[str]:
-    """Our means and how far they are from the paper's, laid out as in the paper."""
-    lines = [
-        f"| method | {' | '.join(map(markdown_text, table.noises))} |",
-        "|---" * (1 + len(table.noises)) + "|",
-    ]
-    for method in table.methods:
-        cells = [_glance(table.cells[method, noise]) for noise in table.noises]
-        if any(cell != NOTHING for cell in cells):
-            lines.append(f"| {markdown_text(method)} | {' | '.join(cells)} |")
-    return lines
-
-
-def _glance(cell: TableCell) -> str:
-    if cell.ours is None:
-        return NOTHING
-    outside = " ✗" if cell.verdict == "outside" else ""
-    return f"{cell.ours.mean:.2f}" + (
-        "" if cell.difference is None else f" ({cell.difference:+.2f}{outside})"
-    )
-
-
-def _row(table: ResultTable, method: str, noise: str) -> str:
-    cell = table.cells[method, noise]
-    seconds = [result.seconds for result in cell.results if result.seconds is not None]
-    seeds = ",".join(str(result.seed) for result in cell.results)
-    words = shlex.join(["noiseproof", "bench", table.name, "--methods", method, "--noise", noise])
-    ours = str(cell.ours)
-    compared = [
-        spread(cell.published) if cell.published else "–",
-        ours,
-        "–" if cell.difference is None else f"{cell.difference:+.2f}",
-        cell.verdict or "–",
-    ]
-    cells = [
-        markdown_text(noise),
-        markdown_text(method),
-        *(compared if table.has_published else [ours]),
-        f"{mean(seconds):.0f}" if seconds else "–",
-        f"`{words}{f' --seeds {seeds}' if seeds else ''}`",
-    ]
-    return f"| {' | '.join(cells)} |"
-
-
 def _other_section(stem: str, results: list[Result]) -> list[str]:
     lines = [f"`{stem}.jsonl`:", "", "| data | noise | loss | seed | variant | test | seconds | machine |"]
     lines.append("|---|---|---|---|---|---|---|---|")
@@ -441,7 +259,7 @@ def _other_section(stem: str, results: list[Result]) -> list[str]:
             result.variant or "–",
             f"{result.score:.2f}",
             "–" if result.seconds is None else f"{result.seconds:.0f}",
-            _hardware(result),
+            hardware_of(result),
         )
         lines.append(f"| {' | '.join(markdown_text(each) for each in cells)} |")
     return [*lines, ""]

@@ -6,14 +6,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from words import wrapped
-
 from noiseproof.grids import load
 from noiseproof.noise import parse_name
 from noiseproof.results import Result, lost_classes, summarise
 from noiseproof.results.formats import NOTHING, markdown_text
 from noiseproof.results.lost_classes import named
 from noiseproof.results.table import ResultTable, TableCell
+from writers.words import wrapped
 
 CHOICES = ("precision", "noise", "noise_seed", "loss_parameters", "augment")
 """Fields in which another run of a cell may differ: where the paper's text and code leave a choice."""

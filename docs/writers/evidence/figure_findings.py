@@ -7,10 +7,9 @@ Each check takes a grid whose runs are all there, and gives None where they reco
 from collections.abc import Callable, Iterable, Sequence
 from statistics import mean
 
-from finding import NO, YES, Finding
-
 from noiseproof.results import Gathered, Pulls, Result, lost_classes
 from noiseproof.results.lost_classes import named
+from writers.evidence.finding import NO, YES, Finding
 
 QUARTERS = (0.25, 0.5, 1.0)
 """Of training, at which curves are compared."""

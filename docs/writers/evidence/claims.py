@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The part of docs/reproduce.md on what the paper concludes from tables and figures, and whether our runs agree."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from figure_findings import (
+from noiseproof.grids import load
+from noiseproof.results import Gathered
+from writers.evidence.figure_findings import (
     ALIKE,
     FALL,
     HELP,
@@ -23,11 +25,18 @@ from figure_findings import (
     right_labels_pull,
     stays_below,
 )
-from finding import Finding
-from table_findings import CLOSE, ON_MASKS, OURS, ahead_of_all, behind, entropy_helps, leads, nnce_alone
-from words import wrapped
-
-from noiseproof.results import Gathered
+from writers.evidence.finding import Finding
+from writers.evidence.table_findings import (
+    CLOSE,
+    ON_MASKS,
+    OURS,
+    ahead_of_all,
+    behind,
+    entropy_helps,
+    leads,
+    nnce_alone,
+)
+from writers.words import wrapped
 
 
 @dataclass(frozen=True)
@@ -43,6 +52,11 @@ INTRODUCTION = """\
 What the paper concludes from its tables and figures, in our words, and whether our runs lead to the same
 conclusion. Numbers of seeds are in brackets; figures are of one seed, and are left out until all their runs are
 recorded. Of a table, columns are counted in which all methods have a run."""
+
+ELSEWHERE = """\
+Asked of grids that are like the paper's but train on other data, by the same tests. Losses have the hyperparameters
+published for CIFAR-10, which nobody tuned for these data: “no” tells how far a conclusion reaches, not that it is
+wrong."""
 
 TAKES = (
     f"What “yes” takes. Tables: a higher mean, in every column. CE learns both alike: differences of less than "
@@ -60,29 +74,38 @@ def claims_section(gathered: Mapping[str, Gathered], link: Callable[[str], str])
         gathered: the recorded runs of each grid that has any.
         link: from a grid's name to the words and target that stand for it.
     """
+    table = _judged([(claim, claim.grid) for claim in CLAIMS], gathered, link)
+    if not table:
+        return []
+    return ["## The paper's conclusions", "", INTRODUCTION, "", *table, "", *wrapped(TAKES), ""]
+
+
+def claims_elsewhere(gathered: Mapping[str, Gathered], link: Callable[[str], str]) -> list[str]:
+    """The same of grids that are like one of the paper's, on other data."""
+    pairs = [
+        (claim, name)
+        for claim in CLAIMS
+        for name, found in gathered.items()
+        if found.grid.like == claim.grid and found.grid.dataset != load(claim.grid).dataset
+    ]
+    table = _judged(pairs, gathered, link)
+    return ["### The paper's conclusions on other data", "", ELSEWHERE, "", *table, ""] if table else []
+
+
+def _judged(
+    pairs: Iterable[tuple[Claim, str]], gathered: Mapping[str, Gathered], link: Callable[[str], str]
+) -> list[str]:
+    """A line for each conclusion that a grid's runs can tell, under the table's head; nothing if none can."""
     rows = []
-    for claim in CLAIMS:
-        found = gathered.get(claim.grid)
+    for claim, name in pairs:
+        found = gathered.get(name)
         if found is None or (found.missing and found.grid.kind != "table"):
             continue
         finding = claim.check(found)
         if finding is not None:
-            cells = (link(claim.grid), claim.paper, finding.verdict, finding.numbers)
-            rows.append(f"| {' | '.join(cells)} |")
-    if not rows:
-        return []
-    return [
-        "## The paper's conclusions",
-        "",
-        INTRODUCTION,
-        "",
-        "| from | the paper's conclusion | holds | our runs |",
-        "|---|---|---|---|",
-        *rows,
-        "",
-        *wrapped(TAKES),
-        "",
-    ]
+            rows.append(f"| {' | '.join((link(name), claim.paper, finding.verdict, finding.numbers))} |")
+    head = ["| from | the paper's conclusion | holds | our runs |", "|---|---|---|---|"]
+    return [*head, *rows] if rows else []
 
 
 CLAIMS = (
