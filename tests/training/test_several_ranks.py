@@ -13,10 +13,11 @@ import torch
 from safetensors.torch import load_file
 from tests import warm
 
-from noiseproof.training import Config, Interrupted, ranks, resolve, train
+from noiseproof.training import Config, Interrupted, NotFiniteError, ranks, resolve, train
 from noiseproof.training import data as data_room
 from noiseproof.training import engine as engine_module
 from noiseproof.training.data import Batches, load_data
+from noiseproof.training.run import Run
 from noiseproof.training.store import Store
 
 PLAIN = {"model_options": {"batch_norm": False}}
@@ -45,6 +46,7 @@ def configs(photos):
         "jacobian": resolve("digits", loss="nce+rce", jacobian=0.1, **SMALL, **PLAIN),
         "batch-norm": resolve("digits", loss="anl-ce", **SMALL),
         "streamed": own,
+        "not-finite": resolve("digits", loss="anl-ce", seed=3, **SMALL, **PLAIN),
         "stopped": resolve("digits", loss="anl-ce*", seed=2, gradient_quantiles=True, **SMALL, **PLAIN),
     }
 
@@ -86,6 +88,23 @@ def one_rank(folder, photos):
             print("stopped", flush=True)
     engine_module.Interruption = usual
     train(made["stopped"], folder=folder, quiet=True)
+    if os.environ["RANK"] == "1":
+        lose_the_loss_at(4)
+    try:
+        train(made["not-finite"], folder=folder, quiet=True)
+    except NotFiniteError as error:
+        print("not finite:", error, flush=True)
+
+
+def lose_the_loss_at(step):
+    """From now on the loss of that step is infinite here, though its gradient is not."""
+    usual = Run.optimize
+
+    def optimize(run, *given):
+        logits, loss, norm = usual(run, *given)
+        return logits, loss + (float("inf") if run.step == step - 1 else 0.0), norm
+
+    Run.optimize = optimize
 
 
 def free_port():
@@ -126,8 +145,10 @@ def both(tmp_path_factory):
     for process, (out, said) in zip(processes, ended, strict=True):
         assert process.returncode == 0, said[-3000:]
         assert out.count("stopped") == 2, out
-    for config in configs(place / "photos").values():
-        train(config, folder=place / "one", quiet=True)
+    (place / "said").write_text("".join(out for out, _ in ended))
+    for name, config in configs(place / "photos").items():
+        if name != "not-finite":
+            train(config, folder=place / "one", quiet=True)
     return place
 
 
@@ -169,9 +190,20 @@ def test_two_processes_compute_what_one_does(both, name):
 def test_records_are_written_once(both):
     with Store(both / "two") as store:
         runs = store.runs()
-    assert len(runs) == 8
-    assert all(run.status == "finished" for run in runs)
+    assert len(runs) == 9
+    assert {run.status for run in runs if run.config["seed"] != 3} == {"finished"}
     assert not list((both / "two").rglob("*.partial"))
+
+
+def test_a_loss_that_is_not_finite_in_one_process_stops_both(both):
+    """Told alike by both: the one in which it was finite would otherwise wait for the other until it gives up."""
+    said = [line for line in (both / "said").read_text().splitlines() if line.startswith("not finite")]
+    assert len(said) == 2
+    assert len(set(said)) == 1
+    assert "epoch 1 at step 4, in the loss" in said[0]
+    with Store(both / "two") as store:
+        record = store.get(configs(both / "photos")["not-finite"].run_id)
+    assert record.status == "failed"
 
 
 def test_batch_norm_sees_its_own_rows_unless_told_otherwise(both):

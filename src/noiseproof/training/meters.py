@@ -127,11 +127,13 @@ class EpochMeters:
         state["steps"] += len(losses)
         p = log_p.exp() if labelled is None else torch.where(labelled.unsqueeze(1), log_p.exp(), 0.0)
         state["predicted"] += p.sum([d for d in range(p.ndim) if d != 1]).double()
-        bad = ~(torch.isfinite(losses) & torch.isfinite(norms))
+        # What is not finite in one process must stop all of them at the same step: the others would wait for it.
+        seen = ranks.summed(steps)
+        bad = ~(torch.isfinite(seen[0]) & torch.isfinite(norms))
         where = bad.to(torch.int64).argmax()
         first = (state["first_bad_step"] < 0) & bad.any()
         state["first_bad_step"].copy_(torch.where(first, first_step + where, state["first_bad_step"]))
-        values = steps.index_select(1, where[None]).squeeze(1)
+        values = seen.index_select(1, where[None]).squeeze(1)
         state["first_bad_values"].copy_(torch.where(first, values, state["first_bad_values"]))
         for name in self.pulls:
             pulls = strongest_pull(log_p, given, cut_off=name == "pulls")
