@@ -267,8 +267,10 @@ def test_torchrun_trains_tells_the_result_once_and_leaves_no_thread(tmp_path):
     with Store(tmp_path / "runs") as store:
         (record,) = store.runs()
     assert record.status == "finished"
-    for left in tmp_path.glob("threads-*"):
-        assert "gloo" not in left.read_text()
+    if os.path.isdir("/proc/self/task"):
+        left = [file.read_text() for file in tmp_path.glob("threads-*")]
+        assert len(left) == 2
+        assert not any("gloo" in names for names in left)
 
 
 if __name__ == "__main__":
