@@ -80,7 +80,16 @@ def test_nothing_global_is_touched(tmp_path):
     assert np.array_equal(np.random.get_state()[1], before[1])  # noqa: NPY002
 
 
-@pytest.mark.parametrize("changes", [{}, {"ema": 0.9, "optimizer": "adam"}, {"gradient_quantiles": True}])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"ema": 0.9, "optimizer": "adam"},
+        {"gradient_quantiles": True},
+        {"loss_parameters": {"weight": [1.0] * 9 + [3.0]}},
+    ],
+    ids=str,
+)
 def test_stopped_at_any_step_a_run_ends_with_the_same_weights_and_records(tmp_path, monkeypatch, changes):
     config = small(**changes)
     train(config, folder=tmp_path / "whole", quiet=True)

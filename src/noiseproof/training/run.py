@@ -46,7 +46,7 @@ class Run:
             seed=stream_seed(config.seed, "init"),
             **config.model_options,
         )
-        self.weights_report = _start_from(config, self.model)
+        self.weights_report = _start_from(config, self.model, channels)
         if config.freeze:
             freeze_all_but_final_layer(self.model)
         self.model.to(self.device).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -337,7 +337,9 @@ class Run:
     def _take(self, state: dict[str, Any]) -> None:
         self.model.load_state_dict(state["model"])
         if "loss" in state:  # not in the first checkpoints
-            self.loss.load_state_dict(state["loss"])
+            kept = self.loss.state_dict()  # with what the config gives, such as class weights
+            given = {name: kept[name] for name in kept.keys() - self.learned.keys()}
+            self.loss.load_state_dict(given | state["loss"])
         optimizers.restore(self.optimizer, state["optimizer"])
         if self.average is not None:
             self.average.model.load_state_dict(state["average"])
@@ -416,11 +418,15 @@ def _require_finite(meters: EpochMeters, config: Config, epoch: int) -> None:
         )
 
 
-def _start_from(config: Config, model: nn.Module) -> models.WeightsReport | None:
+def _start_from(config: Config, model: nn.Module, channels: int) -> models.WeightsReport | None:
     """Give a network the weights that its config names, if it names any."""
     if config.weights is None:
         return None
     from_imagenet = config.weights == models.imagenet.NAME
+    if from_imagenet and channels != (expected := models.record(config.model).in_channels):
+        raise ValueError(
+            f"weights: those of {config.model} from ImageNet are for images of {expected} channels, got {channels}"
+        )
     return models.load_weights(model, models.imagenet.find(config.model) if from_imagenet else config.weights)
 
 
