@@ -3,12 +3,15 @@
 
 import hashlib
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from tests.stopping import StopAfter
+from torch import nn
+from torch.nn import functional
 
 from noiseproof import datasets, models
 from noiseproof.audit import dynamics
@@ -17,7 +20,7 @@ from noiseproof.datasets.augment import recipe_for
 from noiseproof.models import imagenet
 from noiseproof.models.final_layer import freeze_all_but_final_layer
 from noiseproof.planning.trials import train_trial, trial_data
-from noiseproof.training import Interrupted, frozen, resolve, train, train_pack
+from noiseproof.training import Interrupted, checkpoint, frozen, resolve, train, train_pack
 from noiseproof.training import engine as engine_module
 from noiseproof.training.data import load_data, of_given_labels
 from noiseproof.training.run import Run
@@ -127,6 +130,104 @@ def test_stopped_anywhere_it_goes_on_to_the_same_end(stop, weights, tmp_path, mo
     assert parts.result == pytest.approx(whole.result)
     ours, theirs = (network_of(tmp_path / way, config).fc for way in ("whole", "parts"))
     assert torch.equal(ours.weight, theirs.weight)
+
+
+class Read(nn.Module):
+    """A network that reads its features in some way of its own."""
+
+    def __init__(self, classes, pixels, way):
+        super().__init__()
+        self.body = nn.Linear(pixels, 16)
+        self.norm = nn.BatchNorm1d(16, affine=False)
+        self.past = nn.Linear(16, classes)
+        self.fc = nn.Linear(16, classes)
+        self.way = way
+
+    def forward(self, images):
+        features = self.norm(self.body(images.flatten(1))).relu()
+        if self.way == "noisy":
+            features = functional.dropout(features, 0.5, self.training)
+        if self.way == "in places":
+            return self.fc(features[:, None].expand(-1, 3, -1)).mean(1)
+        logits = self.fc(features)
+        if self.way == "scaled":
+            return 16 * logits
+        return logits + self.past(features) if self.way == "past the layer" else logits
+
+
+@pytest.fixture
+def own_network(monkeypatch):
+    monkeypatch.setattr(models.catalogue, "_RECORDS", dict(models.catalogue._RECORDS))
+
+    def build(num_classes, in_channels, image_size, *, way="plain"):
+        return Read(num_classes, in_channels * image_size[0] * image_size[1], way)
+
+    models.register(replace(models.record("mlp"), name="own", build=build))
+
+
+@pytest.mark.parametrize("way", ["plain", "scaled", "past the layer", "in places", "noisy"])
+def test_features_stand_for_images_only_where_the_final_layer_reads_them_as_they_are(
+    way, own_network, tmp_path
+):
+    model = models.create("own", 10, image_size=8, seed=1, way=way)
+    with torch.no_grad():
+        model.norm.running_mean += 0.1
+    models.save_weights(model, tmp_path / "own.safetensors")
+    config = small(str(tmp_path / "own.safetensors"), model="own", model_options={"way": way})
+    data = load_data(config, torch.device("cpu"))
+    assert frozen.can_keep_features(Run(config, data)) == (way == "plain")
+    record = train(config, folder=tmp_path, quiet=True, data=data)
+    models.load_weights(model, tmp_path / config.run_id / "weights.safetensors")
+    with torch.no_grad():
+        right = (model.eval()(data.recipe.for_testing(data.test_images)).argmax(1) == data.test_labels).sum()
+    assert record.result["test_accuracy"] == pytest.approx(100 * right.item() / len(data.test), abs=1e-6)
+    torch.testing.assert_close(model.norm.running_mean, torch.full((16,), 0.1), rtol=0, atol=0)
+
+
+def test_a_pack_whose_features_do_not_fit_on_the_gpu_is_trained_on_images(
+    weights, tmp_path, monkeypatch, capsys
+):
+    """The error is real in type and words only: a CPU has no such memory to run out of."""
+    tried = []
+
+    def too_large(way):
+        tried.append(way.run.config.loss)
+        raise torch.OutOfMemoryError("CUDA out of memory")
+        yield
+
+    monkeypatch.setattr(frozen.OnFeatures, "_compute", too_large)
+    records = train_pack([small(weights, loss=loss) for loss in ("ce", "gce")], folder=tmp_path)
+    assert [record.status for record in records] == ["finished"] * 2
+    assert tried == ["ce"]
+    assert "needs more memory than the GPU has: step by step, then" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("seconds", "written"), [(1_000.0, 0), (0.0, 3)])
+def test_short_epochs_leave_a_checkpoint_now_and_then(weights, tmp_path, monkeypatch, seconds, written):
+    monkeypatch.setattr(frozen, "CHECKPOINT_SECONDS", seconds)
+    usual, saved = checkpoint.save, []
+    monkeypatch.setattr(checkpoint, "save", lambda path, state: (saved.append(path), usual(path, state)))
+    train(small(weights), folder=tmp_path, quiet=True)
+    assert len(saved) == written
+
+
+def test_a_training_set_keeps_the_features_of_one_network_at_a_time(weights, tmp_path):
+    other = tmp_path / "other.safetensors"
+    models.save_weights(models.create("mlp", 10, image_size=8, seed=3, **small(weights).model_options), other)
+    data = load_data(small(weights), torch.device("cpu"))
+    for file in (weights, str(other)):
+        train(small(file), folder=tmp_path, quiet=True, data=data)
+    ((_, _, kept, _),) = data.features
+    assert kept == str(other)
+
+
+def test_grey_images_are_told_that_imagenets_weights_are_for_colours():
+    config = resolve("digits", model="efficientnet-lite0", weights="imagenet", device="cpu")
+    with pytest.raises(
+        ValueError,
+        match="weights: those of efficientnet-lite0 from ImageNet are for images of 3 channels, got 1",
+    ):
+        Run(config, load_data(config, torch.device("cpu")))
 
 
 def test_runs_of_a_pack_share_features_and_get_their_own_results(weights, tmp_path, passed):

@@ -16,6 +16,7 @@ from noiseproof.training.captured import SideBySide
 from noiseproof.training.checkpoint_writer import CheckpointWriter
 from noiseproof.training.stepwise import Stepwise
 from noiseproof.training.store import Store
+from noiseproof.training.store_file import StoreError
 
 
 def small(**changes):
@@ -77,6 +78,26 @@ def test_a_run_that_cannot_be_saved_costs_the_others_of_its_pack_nothing(
     with pytest.raises(OSError, match="cannot write the checkpoint"):
         train_pack(configs, folder=tmp_path, quiet=True)
     assert (tmp_path / configs[1].run_id / "checkpoint.pt").is_file()
+    with Store(tmp_path) as store:
+        assert store.get(configs[1].run_id).status == "interrupted"
+
+
+def test_a_record_that_cannot_be_written_costs_the_others_of_a_stopped_pack_nothing(tmp_path, monkeypatch):
+    configs = [small(loss="ce"), small(loss="gce", seed=2)]
+    usual = Store.interrupt
+
+    def interrupt(store, run_id):
+        if run_id == configs[0].run_id:
+            raise StoreError("the database is locked")
+        usual(store, run_id)
+
+    monkeypatch.setattr(engine_module, "can_capture", lambda runs: True)
+    monkeypatch.setattr(engine_module, "Interruption", lambda: StopAfter(7))
+    monkeypatch.setattr(Store, "interrupt", interrupt)
+    with pytest.raises(StoreError, match="locked"):
+        train_pack(configs, folder=tmp_path, quiet=True)
+    for config in configs:
+        assert (tmp_path / config.run_id / "checkpoint.pt").is_file()
     with Store(tmp_path) as store:
         assert store.get(configs[1].run_id).status == "interrupted"
 
@@ -166,7 +187,7 @@ def test_what_did_not_fit_is_gone_before_less_is_tried(tmp_path, monkeypatch, to
     configs = [small(loss="ce", epochs=1, seed=seed) for seed in range(4)]
     records = train_pack(configs, folder=tmp_path, quiet=True, keep_going=True)
     assert [record.status for record in records] == ["failed"] * 4
-    assert len(opened) > 8
+    assert len(opened) == (4 + 2 * 2 + 4 + 4 if together else 1 + 4)  # all, halves, alone, step by step
 
 
 def test_another_error_is_not_taken_for_a_lack_of_memory(tmp_path, monkeypatch):

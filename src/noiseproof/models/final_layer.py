@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which layer of a model gives the logits, the one that depends on the number of classes; and to train it alone."""
 
+import torch
 from torch import Tensor, nn
 
 
@@ -56,6 +57,8 @@ def freeze_all_but_final_layer(model: nn.Module) -> None:
 def set_training(model: nn.Module) -> None:
     """Put a network into training mode, but for frozen layers: their batch norm keeps its means.
 
+    Layers with nothing to learn or to keep, such as dropout, are in training mode wherever they stand.
+
     Example:
         >>> model = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Linear(8, 3))
         >>> freeze_all_but_final_layer(model)
@@ -64,9 +67,12 @@ def set_training(model: nn.Module) -> None:
         [False, False, True]
     """
     model.train()
+    if all(parameter.requires_grad for parameter in model.parameters()):
+        return
     for layer in model.modules():
         own = list(layer.parameters(recurse=False))
-        if own and not any(parameter.requires_grad for parameter in own):
+        keeps_something = own or any(True for _ in layer.buffers(recurse=False))
+        if keeps_something and not any(parameter.requires_grad for parameter in own):
             layer.eval()
 
 
@@ -84,6 +90,35 @@ def has_linear_final_layer(model: nn.Module) -> bool:
     return isinstance(model.get_submodule(_required(model)), nn.Linear)
 
 
+@torch.no_grad()
+def is_head_on_fixed_features(model: nn.Module, images: Tensor) -> bool:
+    """Whether a frozen network's logits are what its final layer makes of features, and of nothing else.
+
+    Not so where something follows the final layer or goes past it, where it sees several places of an image, or
+    where the features are others in training: then :func:`head_of` is not the network. It is tried with some
+    images, and left in training mode.
+
+    Example:
+        >>> _ = torch.manual_seed(0)
+        >>> plain_network = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
+        >>> scaled = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3), nn.Softplus())
+        >>> [is_head_on_fixed_features(each, torch.randn(5, 4)) for each in (plain_network, scaled)]
+        [True, False]
+    """
+    with torch.random.fork_rng([images.device] if images.device.type == "cuda" else []):
+        tested, logits = _passed(model.eval(), images)
+        set_training(model)
+        trained, _ = _passed(model, images)
+    if len(tested) != 1 or tested[0].ndim != 2:
+        return False
+    read = head_of(model)(tested[0])
+    return (
+        read.shape == logits.shape
+        and torch.allclose(read, logits, rtol=1e-3, atol=1e-5)
+        and torch.allclose(tested[0], trained[0], rtol=1e-3, atol=1e-5)
+    )
+
+
 def width_of_features(model: nn.Module) -> int:
     """D, how many numbers the final layer sees of an image.
 
@@ -99,21 +134,25 @@ def features_of(model: nn.Module, images: Tensor) -> Tensor:
     """What the final layer sees of images, (N, D).
 
     Example:
-        >>> import torch
         >>> model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
         >>> images = torch.randn(5, 4)
         >>> torch.equal(features_of(model, images), model[:2](images))
         True
     """
+    (features,), _ = _passed(model, images)
+    return features
+
+
+def _passed(model: nn.Module, images: Tensor) -> tuple[list[Tensor], Tensor]:
+    """What the final layer sees of images, each time it is asked, and the logits."""
     seen: list[Tensor] = []
     final = model.get_submodule(_required(model))
     handle = final.register_forward_pre_hook(lambda layer, inputs: seen.append(inputs[0]))
     try:
-        model(images)
+        logits: Tensor = model(images)
     finally:
         handle.remove()
-    (features,) = seen
-    return features
+    return seen, logits
 
 
 def _required(model: nn.Module) -> str:

@@ -150,11 +150,11 @@ class Books:
             runs: those that are stopped.
             late: ends of earlier epochs that are not written down yet.
         """
-        unsaved: list[OSError] = []
+        unsaved: list[Exception] = []
         for end in late:
             try:
                 self.end_epoch(end, save=False)
-            except OSError as error:
+            except (OSError, StoreError) as error:
                 unsaved.append(error)
         for run in runs:
             run_id = run.config.run_id
@@ -169,10 +169,10 @@ class Books:
                 self._writer.forget(self._checkpoint_of(run_id))
                 try:
                     checkpoint.save(self._checkpoint_of(run_id), run.state())
-                except OSError as error:
+                    self.store.interrupt(run_id)
+                except (OSError, StoreError) as error:
                     unsaved.append(error)
                     continue
-                self.store.interrupt(run_id)
                 for sink in self.sinks:
                     sink.end(run_id, None)
             self.shown.end(run_id, f"interrupted; resume with: {command_name()} train --resume {run_id}")

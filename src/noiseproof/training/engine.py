@@ -184,12 +184,14 @@ def _train_together(
     """Train runs from where they stand to their last epochs: side by side if they can be captured.
 
     Where they take more memory than the GPU has, they go in two halves, one after the other; a run alone, for which
-    even that is too much, step by step.
+    even that is too much, step by step, without a graph and without features that are kept.
     """
     runs: list[Run] = []
+    side_by_side = False
     try:
         runs.append(_opened(configs[0], data, books))
-        if captured and can_capture(runs):
+        side_by_side = captured and can_capture(runs)
+        if side_by_side:
             for config in configs[1:]:
                 runs.append(_opened(config, data, books))
             _train_runs(runs, SideBySide, books, interruption)
@@ -197,7 +199,7 @@ def _train_together(
         for config in configs:  # one by one, and none is begun before its turn
             if not runs:
                 runs.append(_opened(config, data, books))
-            _train_runs(runs, stepper_for(runs[0]), books, interruption)
+            _train_runs(runs, stepper_for(runs[0]) if captured else Stepwise, books, interruption)
             runs.pop().close()
         return
     except RuntimeError as error:
@@ -209,11 +211,14 @@ def _train_together(
     finally:
         while runs:  # no name may keep a run's tensors: this frame lives for as long as the halves take
             runs.pop().close()
+    data.features.clear()
     free_up()
     books.settle()
-    if len(configs) == 1:
-        books.shown.say(f"{configs[0].run_id} needs more memory than the GPU has: step by step, then")
-        _train_together(configs, data, books, interruption, captured=False)
+    if len(configs) == 1 or not side_by_side:
+        waiting = [config for config in configs if not books.is_over(config.run_id)]
+        books.shown.say(f"{waiting[0].run_id} needs more memory than the GPU has: step by step, then")
+        for config in waiting:
+            _train_together([config], data, books, interruption, captured=False)
         return
     half = -(-len(configs) // 2)
     books.shown.say(f"{len(configs)} runs at once need more memory than the GPU has: {half} at a time, then")

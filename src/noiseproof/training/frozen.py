@@ -5,13 +5,19 @@ The rest is frozen, so that without augmentation an image has the same features 
 as long as a linear layer does, and the run about as long as one pass over the images.
 """
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from noiseproof.models.final_layer import features_of, has_linear_final_layer, width_of_features
+from noiseproof.models.final_layer import (
+    features_of,
+    has_linear_final_layer,
+    is_head_on_fixed_features,
+    width_of_features,
+)
 from noiseproof.training import ranks
 from noiseproof.training.data import TrainingData, test_batches
 from noiseproof.training.run import EpochEnd, Run, has_dropout
@@ -23,6 +29,9 @@ MOST_BYTES = 2 << 30
 
 IMAGES_AT_A_TIME = 64
 
+CHECKPOINT_SECONDS = 10.0
+"""An epoch of a final layer is over sooner than a checkpoint of the whole network is written."""
+
 
 def can_keep_features(run: Run) -> bool:
     """Whether the images of a run have the same features in every epoch, and there is room for them."""
@@ -31,7 +40,10 @@ def can_keep_features(run: Run) -> bool:
         return False
     if ranks.count() > 1 or has_dropout(run.model) or not has_linear_final_layer(run.model):
         return False
-    return (len(data.train) + len(data.test)) * width_of_features(run.model) * 4 <= MOST_BYTES
+    if (len(data.train) + len(data.test)) * width_of_features(run.model) * 4 > MOST_BYTES:
+        return False
+    some = torch.randn((2, *data.image_shape), generator=torch.Generator().manual_seed(0))
+    return is_head_on_fixed_features(run.model, some.to(run.device, memory_format=torch.channels_last))
 
 
 def stepper_for(run: Run) -> type[Stepwise]:
@@ -46,6 +58,7 @@ class OnFeatures(Stepwise):
         super().__init__(runs)
         self.run.take_features()
         self._train = self._test = torch.empty(0)
+        self._last_checkpoint = time.monotonic()
 
     def epoch(self) -> Iterator[None]:
         """Take the steps that are left of the epoch, yielding after each, and between images before the first."""
@@ -53,16 +66,16 @@ class OnFeatures(Stepwise):
         run.start_the_clock()
         if not len(self._train):
             yield from self._compute()
-        run.begin_epoch()
+        yield from super().epoch()
+
+    def batches(self) -> Iterator[tuple[int, Tensor, Tensor]]:
+        """``(step, features, indices)`` of the steps that are left of the epoch."""
+        run = self.run
         order = order_of_epoch(len(run.data.train), run.config.seed, run.epoch).to(run.device)
         size = run.config.batch_size
         for step in range(run.step, run.batches.steps):
             indices = order[step * size : (step + 1) * size]
-            run.step = step
-            run.train_step(self._train[indices], indices)
-            run.step = step + 1
-            yield
-        run.require_finite()
+            yield step, self._train[indices], indices
 
     def _compute(self) -> Iterator[None]:
         run, data = self.run, self.run.data
@@ -70,16 +83,17 @@ class OnFeatures(Stepwise):
         key = config.model, str(dict(config.model_options)), config.weights, config.precision
         if key not in data.features:
             images_of_train = replace(data, test=data.train, test_images=data.images)
-            parts: list[Tensor] = []
-            done, count = 0, len(data.train) + len(data.test)
+            count, width = len(data.train) + len(data.test), width_of_features(run.model)
+            features = torch.empty((count, width, 1, 1), device=run.device)
+            done = 0
             for part in (images_of_train, data):
-                for features in self._of(part):
-                    parts.append(features)
-                    done += len(features)
+                for some in self._of(part):
+                    features[done : done + len(some)] = some
+                    done += len(some)
                     run.prepared = done / count
                     yield
             run.prepared = None
-            features = torch.cat(parts)
+            data.features.clear()  # runs of a pack or a search that follow one another mostly want the same
             data.features[key] = features[: len(data.train)], features[len(data.train) :]
         self._train, self._test = data.features[key]
 
@@ -96,7 +110,10 @@ class OnFeatures(Stepwise):
         """Test where a test is due."""
         run = self.run
         right = run.count_right(self._test_batches()) if run.tests_this_epoch else None
-        return [run.end_epoch(right)]
+        is_due = time.monotonic() - self._last_checkpoint >= CHECKPOINT_SECONDS
+        if is_due:
+            self._last_checkpoint = time.monotonic()
+        return [run.end_epoch(right, keep_state=is_due)]
 
     def _test_batches(self) -> Iterator[tuple[Tensor, Tensor]]:
         labels, size = self.run.data.test_labels, evaluation_batch(self.run.data)

@@ -3,6 +3,8 @@
 
 from collections.abc import Iterator, Sequence
 
+from torch import Tensor
+
 from noiseproof.training.data import TrainingData, test_batches
 from noiseproof.training.run import EpochEnd, Run
 
@@ -35,7 +37,7 @@ class Stepwise:
         """Take the steps that are left of the epoch, yielding after each."""
         run = self.run
         run.begin_epoch()
-        for step, images, indices in run.batches.epoch(run.epoch, run.step):
+        for step, images, indices in self.batches():
             run.step = step
             run.train_step(images, indices)
             run.step = step + 1
@@ -43,6 +45,10 @@ class Stepwise:
                 run.require_finite()
             yield
         run.require_finite()
+
+    def batches(self) -> Iterator[tuple[int, Tensor, Tensor]]:
+        """``(step, images, indices)`` of the steps that are left of the epoch."""
+        return self.run.batches.epoch(self.run.epoch, self.run.step)
 
     def pause(self) -> None:
         """Put together what all processes added up so far."""
