@@ -328,6 +328,21 @@ def test_reasons_say_nothing_that_is_not_so():
     assert planned["batch_size"].reason.startswith("1 step per epoch")
 
 
+def test_the_final_layer_of_another_network_is_trained_on_features_that_are_made_once_too():
+    for said in ({"weights": "imagenet"}, {"weights": "mine.pth"}):
+        plan = chosen(facts(), model="resnet18", freeze=True, **said)
+        assert (plan["augment"].value, plan["epochs"].value) == ("none", 60)
+        assert (plan["batch_size"].value, plan["learning_rate"].value) == (128, 0.03)
+    assert plan["image_size"].value == 32  # how large the images were that made a file, nobody says
+
+
+def test_what_passes_through_the_network_in_every_epoch_is_not_said_to_pass_once():
+    plan = chosen(facts(pretrained=True), augment="cifar10")
+    assert plan["freeze"].value is True
+    assert "pass through the network in every epoch" in plan["freeze"].reason
+    assert "through the network once" in chosen(facts(pretrained=True))["freeze"].reason
+
+
 def test_all_layers_may_be_trained_from_imagenets_weights():
     plan = chosen(facts(pretrained=True), weights="imagenet", freeze=False)
     assert plan["model"].value == "efficientnet-lite0"

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rules for the loss."""
 
-from typing import Any
-
 from noiseproof.planning.facts import Facts
 from noiseproof.planning.own_sources import LittleDataLosses, Measured
 from noiseproof.planning.row_rules import MANY_CLASSES, own_images
-from noiseproof.planning.rule import Chosen, Rule
+from noiseproof.planning.rule import Chosen, Rule, always
 from noiseproof.planning.sources import Cells
 
 CONFUSED = ("asym", "dep", "real", "confused")
@@ -47,10 +45,6 @@ def _noise_is_unknown(facts: Facts) -> bool:
     return facts.noise is None or facts.noise.kind is None
 
 
-def _simple(loss: str) -> Any:
-    return lambda facts, chosen: loss
-
-
 LOSS_RULES = (
     Rule(
         "loss-masks",
@@ -58,7 +52,7 @@ LOSS_RULES = (
         when="images with masks",
         then="`anl-ce`",
         applies=lambda facts, chosen: facts.form == "masks",
-        value=_simple("anl-ce"),
+        value=always("anl-ce"),
         reason=lambda facts, chosen: (
             "the best loss in all but one noisy cell of the paper's table for ISIC-2017"
         ),
@@ -76,7 +70,7 @@ LOSS_RULES = (
         applies=lambda facts, chosen: (
             facts.classes > MANY_CLASSES and facts.noise is not None and facts.noise.rate <= NO_NOISE
         ),
-        value=_simple("ce"),
+        value=always("ce"),
         reason=lambda facts, chosen: (
             f"{facts.classes} classes and almost no wrong labels: nothing to protect against"
         ),
@@ -93,7 +87,7 @@ LOSS_RULES = (
             and facts.noise is not None
             and facts.noise.rate <= NO_NOISE
         ),
-        value=_simple("ce"),
+        value=always("ce"),
         reason=lambda facts, chosen: f"{facts.samples} images with hardly a wrong label: nothing to resist",
         sources=(
             LittleDataLosses("fashion14-clean 1000", "ce", "gce", (79.8, 77.8)),
@@ -107,7 +101,7 @@ LOSS_RULES = (
         when=f"your own grey images of at most 28 pixels, at most {FEW_GREY_IMAGES:,} of them",
         then="`gce`",
         applies=_few_grey_images,
-        value=_simple("gce"),
+        value=always("gce"),
         reason=lambda facts, chosen: (
             f"{facts.samples} small grey images: with values published for 60,000, ANL losses learn too slowly"
         ),
@@ -134,7 +128,7 @@ LOSS_RULES = (
         ),
         then="`anl-ce*`",
         applies=lambda facts, chosen: facts.classes <= MANY_CLASSES and _balanced_confusion(facts),
-        value=_simple("anl-ce*"),
+        value=always("anl-ce*"),
         reason=lambda facts, chosen: "classes are confused with one another, and about equally frequent",
         sources=(
             Cells("cifar10", "asym-0.4", "ANL-CE*", "ANL-CE"),
@@ -159,7 +153,7 @@ LOSS_RULES = (
             and facts.noise is not None
             and (facts.noise.kind == "real" or facts.noise.class_rate >= 0.3)
         ),
-        value=_simple("anl-ce*"),
+        value=always("anl-ce*"),
         reason=lambda facts, chosen: (
             "classes are often confused with one another, and about equally frequent"
         ),
@@ -178,7 +172,7 @@ LOSS_RULES = (
         ),
         then="`anl-ce*`",
         applies=lambda facts, chosen: _even_images(facts, chosen) and facts.samples <= FEW_IMAGES,
-        value=_simple("anl-ce*"),
+        value=always("anl-ce*"),
         reason=lambda facts, chosen: (
             f"{facts.samples} images of about equally frequent classes: its entropy term keeps every class in play"
         ),
@@ -199,7 +193,7 @@ LOSS_RULES = (
         ),
         then="`anl-ce*`",
         applies=lambda facts, chosen: _even_images(facts, chosen) and _noise_is_unknown(facts),
-        value=_simple("anl-ce*"),
+        value=always("anl-ce*"),
         reason=lambda facts, chosen: (
             "the noise is unknown: this loss gains much where classes are confused and loses little elsewhere"
         ),
@@ -217,7 +211,7 @@ LOSS_RULES = (
         when="everything else, including unknown noise",
         then="`anl-ce`",
         applies=lambda facts, chosen: True,
-        value=_simple("anl-ce"),
+        value=always("anl-ce"),
         reason=lambda facts, chosen: "the best loss, or close to it, under every noise in the paper's tables",
         sources=(
             Cells("cifar10", "clean", "ANL-CE", "CE"),

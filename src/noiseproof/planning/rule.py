@@ -41,3 +41,19 @@ class Rule:
     def source(self, facts: Facts, chosen: Chosen) -> str:
         """What supports it in a case, in words."""
         return "; ".join(map(str, self.cites(facts, chosen) if self.cites else self.sources))
+
+
+def always(value: Any) -> Callable[[Facts, Chosen], Any]:
+    """What makes the same value in every case."""
+    return lambda facts, chosen: value
+
+
+def of_the_row(chosen: Chosen, field: str) -> Any:
+    """What the recipe of the chosen row says of a field.
+
+    >>> of_the_row({"row": "cifar10"}, "epochs")
+    120
+    """
+    from noiseproof.training.config import read_recipe
+
+    return read_recipe(str(chosen["row"]))[field]

@@ -6,7 +6,7 @@ from typing import Any
 from noiseproof.planning.facts import Facts
 from noiseproof.planning.own_sources import LittleData, Recorded
 from noiseproof.planning.row_rules import DIGITS_LEAD, OWN_ROWS, SAMPLES, SIDES, own_images
-from noiseproof.planning.rule import Chosen, Rule
+from noiseproof.planning.rule import Chosen, Rule, of_the_row
 from noiseproof.planning.sources import TITLES, PictureSize, RecipeField, choice_for
 
 LEAST_EPOCHS = 10
@@ -94,19 +94,13 @@ def _steps_an_epoch(facts: Facts, batch: int) -> str:
     return f"{facts.samples} training images give {steps} step{'s' * (steps > 1)} per epoch"
 
 
-def _batch_of_the_row(chosen: Chosen) -> int:
-    from noiseproof.training.config import read_recipe
-
-    return int(read_recipe(str(chosen["row"]))["batch_size"])
-
-
 def _steps_with(batch: int, facts: Facts, chosen: Chosen) -> int:
-    return _epochs_of_the_row(chosen) * -(-facts.samples // batch)
+    return int(of_the_row(chosen, "epochs")) * -(-facts.samples // batch)
 
 
 def _smaller_batch(facts: Facts, chosen: Chosen) -> int:
     """The row's batch, halved until its epochs give enough steps."""
-    batch, least = _batch_of_the_row(chosen), SMALLEST_BATCH
+    batch, least = int(of_the_row(chosen, "batch_size")), SMALLEST_BATCH
     if facts.form == "masks":
         least = SMALLEST_BATCH_OF_MASKS
     while batch > least and _steps_with(batch, facts, chosen) < LEAST_STEPS:
@@ -115,23 +109,17 @@ def _smaller_batch(facts: Facts, chosen: Chosen) -> int:
 
 
 def _too_few_steps(facts: Facts, chosen: Chosen) -> str:
-    row, batch = _batch_of_the_row(chosen), _smaller_batch(facts, chosen)
+    row, batch = of_the_row(chosen, "batch_size"), _smaller_batch(facts, chosen)
     return (
         f"{facts.samples} training images in the paper's batches of {row} give "
-        f"{_steps_with(row, facts, chosen)} steps in {_epochs_of_the_row(chosen)} epochs, too few to learn much; "
+        f"{_steps_with(row, facts, chosen)} steps in {of_the_row(chosen, 'epochs')} epochs, too few to learn much; "
         f"batches of {batch} give {_steps_with(batch, facts, chosen)}"
     )
 
 
-def _epochs_of_the_row(chosen: Chosen) -> int:
-    from noiseproof.training.config import read_recipe
-
-    return int(read_recipe(str(chosen["row"]))["epochs"])
-
-
 def _same_steps(facts: Facts, chosen: Chosen) -> int:
     row = str(chosen["row"])
-    return max(LEAST_EPOCHS, -(-_epochs_of_the_row(chosen) * SAMPLES[row] // facts.samples))
+    return max(LEAST_EPOCHS, -(-int(of_the_row(chosen, "epochs")) * SAMPLES[row] // facts.samples))
 
 
 SPECIAL_RULES = (
@@ -169,7 +157,7 @@ SPECIAL_RULES = (
         applies=lambda facts, chosen: (
             (_own_masks(facts) or (own_images(facts) and chosen["row"] in ("cifar10", "mnist-like")))
             and str(chosen["loss"]).startswith(FITS_SLOWLY)
-            and _steps_with(_batch_of_the_row(chosen), facts, chosen) < LEAST_STEPS
+            and _steps_with(of_the_row(chosen, "batch_size"), facts, chosen) < LEAST_STEPS
         ),
         value=_smaller_batch,
         reason=_too_few_steps,
@@ -212,12 +200,12 @@ SPECIAL_RULES = (
         ),
         value=_same_steps,
         reason=lambda facts, chosen: (
-            f"as many steps as {_epochs_of_the_row(chosen)} epochs of {TITLES[str(chosen['row'])]}, at least "
+            f"as many steps as {of_the_row(chosen, 'epochs')} epochs of {TITLES[str(chosen['row'])]}, at least "
             f"{LEAST_EPOCHS} epochs"
         ),
         sources=(RecipeField("cifar10", "epochs", 120), RecipeField("clothing1m", "epochs", LEAST_EPOCHS)),
         cites=lambda facts, chosen: (
-            RecipeField(str(chosen["row"]), "epochs", _epochs_of_the_row(chosen)),
+            RecipeField(str(chosen["row"]), "epochs", of_the_row(chosen, "epochs")),
             RecipeField("clothing1m", "epochs", LEAST_EPOCHS),
         ),
     ),
