@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bad input: the error says which argument, what was expected and what came."""
 
+import re
+
 import pytest
 import torch
 from torch.nn.functional import cross_entropy, one_hot
@@ -110,6 +112,10 @@ def test_label_smoothing_is_refused_with_what_to_do_instead(name):
         TypeError, match=f"label_smoothing: {module.__name__} has no such option; pass smoothed"
     ):
         module(label_smoothing=0.1)
+    with pytest.raises(
+        TypeError, match=f"label_smoothing: loss '{re.escape(name)}' has no such option; pass"
+    ):
+        losses.create(name, label_smoothing=0.1)
 
 
 def test_what_is_said_to_do_instead_of_label_smoothing_is_the_same():

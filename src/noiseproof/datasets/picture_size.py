@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from PIL.Image import Image
 
 from noiseproof.datasets.decode import opened
 from noiseproof.datasets.errors import BadFileError
@@ -36,7 +37,21 @@ def _size_of_files(paths: Sequence[Path]) -> tuple[int, bool]:
         try:
             with opened(path) as picture:  # reads the header only
                 sides.append(min(picture.size))
-                grey.append(picture.mode in ("1", "L", "LA", "I", "I;16", "F"))
+                grey.append(_is_grey(picture))
         except (OSError, BadFileError):  # a broken file is told of when it is read for training
             continue
     return (int(np.median(sides)), all(grey)) if sides else (0, False)
+
+
+def _is_grey(picture: Image) -> bool:
+    """Whether a picture is kept without colours; grey pixels in a file for colours count as colours.
+
+    Example:
+        >>> import PIL.Image
+        >>> [_is_grey(PIL.Image.new(mode, (2, 2))) for mode in ("L", "I;16B", "RGB")]
+        [True, True, False]
+    """
+    if picture.mode == "P":
+        palette = np.reshape(picture.getpalette() or [], (-1, 3))
+        return bool((palette == palette[:, :1]).all())
+    return picture.mode in ("1", "L", "LA", "I", "F") or picture.mode.startswith("I;16")

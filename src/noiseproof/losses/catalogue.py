@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from noiseproof.losses import checks
-from noiseproof.losses.module import Options, RobustLoss
+from noiseproof.losses.module import Options, RobustLoss, no_label_smoothing
 from noiseproof.losses.recipes import PUBLISHED, Recipe, recipe_name
 
 
@@ -175,5 +175,7 @@ def published_recipe(name: str, recipe: str | None) -> Recipe:
 def _check_arguments(found: LossRecord, arguments: Mapping[str, Any]) -> None:
     known = (*found.defaults, *Options.__annotations__)
     for argument in arguments:
+        if argument == "label_smoothing":
+            raise TypeError(no_label_smoothing(f"loss {found.name!r}"))
         if argument not in known:
             raise TypeError(checks.unknown(f"argument of loss {found.name!r}", argument, known))

@@ -25,6 +25,18 @@ class Options(TypedDict, total=False):
     check_labels: bool | None
 
 
+def no_label_smoothing(owner: str) -> str:
+    """What to do instead of an option of torch's cross-entropy that no loss here has.
+
+    >>> no_label_smoothing("MAE").partition(";")[0]
+    'label_smoothing: MAE has no such option'
+    """
+    return (
+        f"label_smoothing: {owner} has no such option; pass smoothed labels as probabilities, target = "
+        "(1 - label_smoothing) * one_hot(labels, K) + label_smoothing / K"
+    )
+
+
 class RobustLoss(nn.Module):
     """A loss made of a :class:`~noiseproof.losses.calculus.Term`, used like torch's cross-entropy.
 
@@ -84,10 +96,7 @@ class RobustLoss(nn.Module):
     def _on_unknown(cls, name: str) -> str:
         """What to say of an option that there is not, such as one that torch's cross-entropy has besides."""
         if name == "label_smoothing":
-            return (
-                f"{name}: {cls.__name__} has no such option; pass smoothed labels as probabilities, "
-                f"target = (1 - {name}) * one_hot(labels, K) + {name} / K"
-            )
+            return no_label_smoothing(cls.__name__)
         own = (each for each in signature(cls).parameters.values() if each.kind is not each.VAR_KEYWORD)
         known = {each.name for each in own} | Options.__annotations__.keys()
         return checks.unknown(f"option of {cls.__name__}", name, known - {"term"})
