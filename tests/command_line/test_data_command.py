@@ -145,6 +145,43 @@ def pictures(folder: Path, *names: str) -> None:
         Image.new("L", (4, 4), shade).save(folder / name)
 
 
+def test_one_round_finds_stray_files_and_broken_pictures_and_lists_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.chdir(tmp_path)
+    pictures(tmp_path / "photos", "one/1.png", "two/1.png", "papers/1.png")
+    (tmp_path / "photos/one/empty.png").write_bytes(b"")
+    (tmp_path / "photos/papers/1.png").rename(tmp_path / "photos/papers/1.txt")
+    (tmp_path / "photos/two/labels.json").write_text("{}")
+    output = run("check", "folder:photos", status=1)
+    assert "2 files are no images" in output
+    assert "photos/papers/1.txt" in output
+    assert "photos/two/labels.json" in output
+    assert "1 cannot be read" in output
+    assert "none can be read" not in output
+    assert "check folder:photos --readable" in output
+    output = run("check", "folder:photos", "--readable", "photos.csv", status=1)
+    assert "photos.csv: 2 images; 3 left out. Train on it with" in output
+    assert "Classes without a readable image are not in it: papers" in output
+    listed = datasets.load("csv:photos.csv")
+    assert [path.name for path in listed.paths or ()] == ["1.png", "1.png"]
+    assert listed.class_names == ("one", "two")
+    run("check", "csv:photos.csv")
+
+
+def test_stray_files_alone_are_a_fault_that_a_list_gets_around(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    pictures(tmp_path / "photos", "one/1.png", "two/1.png")
+    (tmp_path / "photos/two/notes.txt").write_text("")
+    assert "check folder:photos --readable" in run("check", "folder:photos", status=1)
+    output = run("check", "folder:photos", "--readable", "photos.csv", status=1)
+    assert "photos.csv: 2 images; 1 left out. Train on it with" in output
+    assert "move it elsewhere" in run("show", "folder:photos", status=2)
+
+
 def test_the_command_for_a_list_can_be_typed(tmp_path: Path) -> None:
     pictures(tmp_path / "photos", "a/1.png", "b/1.png")
     listed = str(tmp_path / "my list.csv")

@@ -205,6 +205,70 @@ def test_pictures_that_cannot_be_read_are_all_named(tmp_path: Path) -> None:
     assert "0 bytes that no image reader knows" in lines[1]
 
 
+def test_pictures_that_cannot_be_read_repeat_nothing(tmp_path: Path) -> None:
+    """Two empty files are not one image of two labels; what can be read is still compared."""
+    for name in ("train/a/1", "train/a/2", "train/b/1", "test/a/1"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        Image.new("L", (4, 4), 10).save(tmp_path / f"{name}.png")
+    for name in ("train/a/empty", "train/b/broken", "test/b/empty"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / f"{name}.png").write_bytes(b"")
+    report = check(f"folder:{tmp_path}")
+    assert said(report, "train images")[1].startswith("2 cannot be read:")
+    assert said(report, "train duplicates") == ("note", "2 images repeat another of this split")
+    _, text = said(report, "train labels of duplicates")
+    assert text.startswith("1 image has several labels")
+    assert ".png (a)" in text
+    assert "empty" not in text
+    assert said(report, "test duplicates") == ("fine", "0 images repeat another of this split")
+    assert said(report, "train and test") == ("note", "1 test image is also in train")
+
+
+def test_stray_files_are_named_and_the_pictures_are_looked_at_all_the_same(tmp_path: Path) -> None:
+    for name in ("train/a/1", "train/b/1", "test/a/1", "test/b/1"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        Image.new("L", (4, 4), 10).save(tmp_path / f"{name}.png")
+    broken = tmp_path / "train/a/2.png"
+    broken.write_bytes(b"")
+    strays = tuple(tmp_path / "train" / name for name in ("a/notes.txt", "b/labels.json"))
+    for file in strays:
+        file.write_text("")
+    report = check(f"folder:{tmp_path}")
+    assert not report.is_sound
+    assert report.strays == strays
+    assert report.unreadable == (broken,)
+    level, text = said(report, "train stray files")
+    assert level == "fault"
+    head, *named = text.split("\n")
+    assert head.startswith("2 files are no images; move them elsewhere")
+    assert named == list(map(str, strays))
+    assert said(report, "train count") == ("fine", "3")
+    assert said(report, "train images")[1].startswith("1 cannot be read:")
+    assert said(report, "test images") == ("fine", "all can be read")
+    assert "test stray files" not in {finding.subject for finding in report.findings}
+
+
+def test_a_class_folder_of_stray_files_alone_does_not_hide_the_other_classes(tmp_path: Path) -> None:
+    for name in ("a", "b", "papers"):
+        (tmp_path / name).mkdir()
+    for name in ("a", "b"):
+        Image.new("L", (4, 4)).save(tmp_path / name / "1.png")
+    (tmp_path / "papers/licence.txt").write_text("")
+    report = check(f"folder:{tmp_path}")
+    assert said(report, "train stray files")[1].startswith("1 file is no image; move it elsewhere")
+    assert said(report, "train images") == ("fine", "all can be read")
+    assert said(report, "train classes") == ("note", "1 have no sample: papers")
+
+
+def test_stray_files_are_named_beside_another_fault_of_the_folder(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "notes.txt").write_text("")
+    report = check(f"folder:{tmp_path}")
+    assert said(report, "train stray files")[1].startswith("2 files are no images")
+    assert "expected images in the class folders, found none" in said(report, "train split")[1]
+
+
 def test_equal_pictures_with_several_labels_are_named(tmp_path: Path) -> None:
     """Of their labels one at most is right, whatever a model says."""
     for name, shade in (("a/1", 10), ("a/2", 10), ("b/1", 10), ("b/2", 200), ("b/3", 200)):

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """``folder:`` and ``csv:``: the user's own data, and every way it can be wrong."""
 
+import re
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -81,7 +83,7 @@ def test_what_is_wrong_with_a_folder_is_named(tmp_path):
         folders.read(tmp_path, "train")
     (tmp_path / "a" / "notes.txt").write_text("")
     (tmp_path / "c").mkdir()
-    with pytest.raises(BadFileError, match=r"notes.txt: .* move it elsewhere, and 1 more: .*notes.heic$"):
+    with pytest.raises(BadFileError, match=r"notes.txt: .* move it elsewhere, and 1 more: .*notes.heic; "):
         folders.read(tmp_path, "train")
     for name in ("a/notes.txt", "b/notes.heic"):
         (tmp_path / name).unlink()
@@ -94,6 +96,30 @@ def test_what_is_wrong_with_a_folder_is_named(tmp_path):
         folders.read(tmp_path / "set", "validation")
     with pytest.raises(DataError, match="split must be one of train, test, validation, got 'dev'"):
         folders.read(tmp_path, "dev")
+
+
+def test_stray_files_are_refused_with_the_command_that_leaves_them_out(tmp_path):
+    folder = tmp_path / "my photos"
+    for name in ("train/a/1.png", "train/b/1.png"):
+        picture(folder / name)
+    (folder / "train/a/notes.txt").write_text("")
+    command = f"noiseproof data check 'folder:{folder}' --readable list.csv"
+    with pytest.raises(BadFileError, match=f"or list the images without it: {re.escape(command)}$"):
+        load(f"folder:{folder}")
+
+
+def test_stray_files_are_told_to_whoever_asks_and_the_rest_is_read(tmp_path):
+    for name in ("a/1.png", "b/1.png"):
+        picture(tmp_path / name)
+    (tmp_path / "a/notes.txt").write_text("")
+    strays = []
+    data = folders.read(tmp_path, "train", strays=strays)
+    assert strays == [tmp_path / "a/notes.txt"]
+    assert data.paths == (tmp_path / "a/1.png", tmp_path / "b/1.png")
+    assert data.labels.tolist() == [0, 1]
+    (tmp_path / "c").mkdir()
+    with pytest.raises(DataError, match="c: expected images of the class, found none"):
+        folders.read(tmp_path, "train", strays=[])
 
 
 @pytest.mark.parametrize(

@@ -217,7 +217,7 @@ def check(
             _list_readable(name, report, readable, root, image_size)
     if not report.is_sound:
         typer.secho(f"error: {name} has faults", err=True, fg=typer.colors.RED)
-        if report.unreadable and readable is None:
+        if (report.unreadable or report.strays) and readable is None:
             again = shlex.join(["data", "check", name, "--readable", "readable.csv"])
             typer.echo(f"To list the images that can be read: {command_name()} {again}", err=True)
         raise typer.Exit(1)
@@ -227,22 +227,20 @@ def _list_readable(name: str, report: "Report", path: Path, root: Path | None, s
     """Write the list, and say what of it is not as it was."""
     from noiseproof import datasets
     from noiseproof.audit.files import write_labels
+    from noiseproof.datasets.check import load_without_strays, without
     from noiseproof.datasets.errors import shortened
     from noiseproof.plugins import command_name
 
     splits = []
+    left_out = list(report.unreadable)
     for split in ("train", "test", "validation"):
         with suppress(datasets.NoSuchSplitError):
-            splits.append(datasets.load(name, split, root=root, side=side))
+            splits.append(load_without_strays(name, split, left_out, root=root, side=side))
     if any(data.paths is None for data in splits):
         raise datasets.DataError(
             f"--readable: expected a data set of image files, got {name}, which is arrays"
         )
-    unreadable = set(report.unreadable)
-    parts = [
-        data.subset([index for index, file in enumerate(data.paths or ()) if file not in unreadable])
-        for data in splits
-    ]
+    parts = [without(data, report.unreadable) for data in splits]
     if not len(parts[0]):
         raise datasets.DataError(
             f"--readable: expected readable {parts[0].split} images, found none among {len(splits[0])}"
@@ -250,7 +248,7 @@ def _list_readable(name: str, report: "Report", path: Path, root: Path | None, s
     write_labels(parts[0], parts[0].labels, path, others=parts[1:])
     train = shlex.join(["train", f"csv:{path}"])
     typer.echo(
-        f"{path}: {sum(map(len, parts))} images; {len(unreadable)} left out. "
+        f"{path}: {sum(map(len, parts))} images; {len(left_out)} left out. "
         f"Train on it with: {command_name()} {train}"
     )
     now = datasets.load(f"csv:{path}", parts[0].split).class_names

@@ -20,6 +20,7 @@ from noiseproof.datasets import cache, registry
 from noiseproof.datasets.decode import Size, decode_rgb
 from noiseproof.datasets.errors import BadFileError, DataError, NoSuchSplitError, shortened
 from noiseproof.datasets.folders import VOID
+from noiseproof.datasets.folders import read as read_folder
 from noiseproof.datasets.labeled_data import SPLITS, LabeledData
 
 MOST_FILES_READ = 100_000
@@ -39,11 +40,12 @@ class Finding:
 
 @dataclass(frozen=True)
 class Report:
-    """All findings on one data set, and the picture files that cannot be read."""
+    """All findings on one data set, the picture files that cannot be read, and the files that are no pictures."""
 
     name: str
     findings: tuple[Finding, ...]
     unreadable: tuple[Path, ...] = ()
+    strays: tuple[Path, ...] = ()
 
     @property
     def is_sound(self) -> bool:
@@ -86,9 +88,11 @@ def check(
             present = cache.manifest_of(folder)["facts"].get("splits", source.splits)
             findings.append(_checksums(folder))
     splits: dict[str, LabeledData] = {}
+    strays: list[Path] = []
     for split in expected:
+        others: list[Path] = []
         try:
-            splits[split] = registry.load(name, split, root=root, side=side)
+            splits[split] = load_without_strays(name, split, others, root=root, side=side)
         except (DataError, OSError, ValueError) as error:
             # A split that was never there is worth a note; one that is there and cannot be read is a fault.
             may_be_absent = (NoSuchSplitError,) if split == "train" else (DataError, NoSuchSplitError)
@@ -96,6 +100,8 @@ def check(
             text = str(error)
             if not any(text == finding.text for finding in findings):  # a list is one file for all splits
                 findings.append(Finding("note" if is_absent else "fault", f"{split} split", text))
+        findings += _look_at_strays(split, others)
+        strays += others
     if not splits:
         findings.append(Finding("fault", "splits", "none can be read"))
     broken: list[BadFileError] = []
@@ -104,9 +110,45 @@ def check(
         findings += _look_at(data, facts.get(split), found)
         findings += _look_at_classes(name, data) if split == "train" and data.masks is None else ()
         broken += found or []
-    findings += _doubles(splits)
+    unreadable = tuple(error.path for error in broken)
+    # Broken files may well have the same bytes, or none: they are not one picture for that.
+    findings += _doubles({split: without(data, unreadable) for split, data in splits.items()})
     findings += [Finding("fine", f"{split} fingerprint", data.fingerprint) for split, data in splits.items()]
-    return Report(name, tuple(findings), tuple(error.path for error in broken))
+    return Report(name, tuple(findings), unreadable, tuple(strays))
+
+
+def load_without_strays(
+    name: str, split: str, strays: list[Path], *, root: Path | str | None = None, side: int | None = None
+) -> LabeledData:
+    """Load as :func:`~noiseproof.datasets.load` does, but leave out what is no picture in a ``folder:PATH``.
+
+    Args:
+        name: a registered name, or ``prefix:PATH``.
+        split: ``"train"``, ``"test"`` or ``"validation"``.
+        strays: files in class folders that are no pictures are added to it.
+        root: the cache folder.
+        side: size to which images with masks are resized.
+    """
+    prefix, _, path = name.partition(":")
+    if prefix == "folder" and path:
+        return read_folder(Path(path).expanduser(), split, side=side, strays=strays)
+    return registry.load(name, split, root=root, side=side)
+
+
+def without(data: LabeledData, files: Collection[Path]) -> LabeledData:
+    """Return the samples whose picture is none of these files."""
+    if data.paths is None or not files:
+        return data
+    left_out = set(files)
+    return data.subset([index for index, path in enumerate(data.paths) if path not in left_out])
+
+
+def _look_at_strays(split: str, strays: list[Path]) -> Iterable[Finding]:
+    if strays:
+        one = len(strays) == 1
+        head = "1 file is no image; move it" if one else f"{len(strays)} files are no images; move them"
+        head += " elsewhere, or use the list that --readable writes:"
+        yield Finding("fault", f"{split} stray files", _listed(head, list(map(str, strays))))
 
 
 def _checksums(folder: Path) -> Finding:

@@ -19,7 +19,8 @@ Masks hold a class index a pixel, or 0 and 255. Beside class indices, 255 marks 
 become one array, so they must have one size or be brought to one while they are read.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+import shlex
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -58,7 +59,7 @@ RUNS_FILE = "runs.sqlite"
 _NOT_PICTURES = frozenset({"thumbs.db", "desktop.ini"})
 
 
-def read(path: Path, split: str, *, side: int | None = None) -> LabeledData:
+def read(path: Path, split: str, *, side: int | None = None, strays: list[Path] | None = None) -> LabeledData:
     """Read one split of a folder of pictures.
 
     Args:
@@ -67,6 +68,7 @@ def read(path: Path, split: str, *, side: int | None = None) -> LabeledData:
         side: width and height that pictures with masks are brought to, one after the other: pictures bilinearly,
             masks by the nearest pixel. By default they stay as they are and must have one size. Pictures in class
             folders are decoded later and take no notice.
+        strays: where a list is given, files in class folders that are no pictures are left out and added to it.
     """
     if split not in SPLITS:
         raise DataError(f"split must be one of {', '.join(SPLITS)}, got {split!r}")
@@ -75,7 +77,7 @@ def read(path: Path, split: str, *, side: int | None = None) -> LabeledData:
     root = _split_folder(path, split)
     if (root / "images").is_dir() and (root / "masks").is_dir():
         return _read_segmentation(path, root, split, side)
-    return _read_classes(path, root, split)
+    return _read_classes(path, root, split, strays)
 
 
 def _split_folder(path: Path, split: str) -> Path:
@@ -119,9 +121,12 @@ def _files(folder: Path, above: tuple[Path, ...] = ()) -> Iterator[Path]:
             yield entry
 
 
-def _refuse_other_files(files: Iterable[Path]) -> None:
+def _is_picture(file: Path) -> bool:
+    return file.suffix.lower() in IMAGE_SUFFIXES
+
+
+def _refuse_other_files(others: Sequence[Path], *, or_else: str = "") -> None:
     """Any file that is no picture is an error, lest it be left out unseen; all are told at once."""
-    others = [file for file in files if file.suffix.lower() not in IMAGE_SUFFIXES]
     if not others:
         return
     known = " ".join(sorted(IMAGE_SUFFIXES))
@@ -129,12 +134,12 @@ def _refuse_other_files(files: Iterable[Path]) -> None:
     advice = "move it elsewhere"
     if more:
         advice += f", and {len(more)} more: {shortened(map(str, more), MOST_NAMED)}"
-    raise BadFileError(first, f"an image ({known})", "another kind of file", advice)
+    raise BadFileError(first, f"an image ({known})", "another kind of file", advice + or_else)
 
 
 def _pictures(folder: Path) -> list[Path]:
     files = list(_files(folder))
-    _refuse_other_files(files)
+    _refuse_other_files([file for file in files if not _is_picture(file)])
     return files
 
 
@@ -166,7 +171,7 @@ def _refuse_masks(root: Path, names: Sequence[str]) -> None:
     )
 
 
-def _read_classes(path: Path, root: Path, split: str) -> LabeledData:
+def _read_classes(path: Path, root: Path, split: str, strays: list[Path] | None) -> LabeledData:
     train = path / "train"
     present = class_names = _class_folders(root)
     has_own_classes = root in (path, train) or not train.is_dir()
@@ -183,14 +188,21 @@ def _read_classes(path: Path, root: Path, split: str) -> LabeledData:
             known = ", ".join(class_names[:10])
             raise DataError(f"{root / name}: expected a class of train/ ({known}), found {name!r}")
     files_of = {name: list(_files(root / name)) for name in present}
-    _refuse_other_files(file for found in files_of.values() for file in found)
-    empty = [name for name in present if not files_of[name]]
+    others = [file for found in files_of.values() for file in found if not _is_picture(file)]
+    if strays is None:
+        listing = shlex.join(["noiseproof", "data", "check", f"folder:{path}", "--readable", "list.csv"])
+        them = "it" if len(others) == 1 else "them"
+        _refuse_other_files(others, or_else=f"; or list the images without {them}: {listing}")
+    else:
+        strays += others
+    empty = [name for name in present if not files_of[name]]  # one that holds strays alone is told with them
     if empty and split == "train" and len(empty) < len(present):
         several = f", nor in {shortened(empty[1:], MOST_NAMED)}" * (len(empty) > 1)
         advice = "put some there, or remove the folder" + "s" * (len(empty) > 1)
         raise DataError(f"{root / empty[0]}: expected images of the class, found none{several}; {advice}")
-    files = [file for found in files_of.values() for file in found]
-    labels = [class_names.index(name) for name, found in files_of.items() for _ in found]
+    pictures_of = {name: list(filter(_is_picture, found)) for name, found in files_of.items()}
+    files = [file for found in pictures_of.values() for file in found]
+    labels = [class_names.index(name) for name, found in pictures_of.items() for _ in found]
     if not files:
         raise DataError(f"folder:{root}: expected images in the class folders, found none")
     return LabeledData(
