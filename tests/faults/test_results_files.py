@@ -262,6 +262,14 @@ def test_a_system_that_takes_no_more_bytes(tmp_path, trained, lines):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has other ideas of read-only folders")
+def test_a_read_only_runs_folder_ends_a_grid_once_and_not_pack_by_pack(tmp_path):
+    with read_only(tmp_path):
+        code, said = bench(*GRID, "--folder", tmp_path / "runs", "--budget", "60s")
+    assert code == 2
+    assert said.count("cannot write in the runs folder") == 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has other ideas of read-only folders")
 def test_a_read_only_folder_is_told_before_anything_is_trained(tmp_path, lines):
     folder = tmp_path / "results"
     folder.mkdir()

@@ -23,7 +23,7 @@ from noiseproof.plugins import explained
 from noiseproof.results import Result
 from noiseproof.training.interruption import Interrupted
 from noiseproof.training.own_code import warn_of_other_code
-from noiseproof.training.run_lock import RunIsLocked
+from noiseproof.training.run_lock import RunIsLocked, require_writable
 from noiseproof.training.run_record import RunRecord
 from noiseproof.training.store import Store
 
@@ -154,6 +154,7 @@ class _Runner:
             pack = self._next(waiting, clock)
             if not pack:
                 return "budget"
+            require_writable(self.folder)  # else each pack would fail by itself, one after the other
             started = time.monotonic()
             stopped, error = self._train(pack)
             self._settle(pack, store, error, stopped is not None)

@@ -11,6 +11,7 @@ import json
 import os
 import socket
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -144,6 +145,15 @@ def holder(folder: Path, run_id: str) -> Holder | None:
         return _signature(handle)
     finally:
         os.close(handle)
+
+
+def require_writable(folder: Path) -> None:
+    """Fail where the runs folder takes no file, before anything is done for it."""
+    with _plain_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(b"a byte: a full disk takes a name, but nothing in it")
+            file.flush()
 
 
 @contextlib.contextmanager
