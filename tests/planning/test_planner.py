@@ -213,6 +213,17 @@ def test_wrong_input_is_told_plainly(words, message):
     assert "Traceback" not in done.output
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [(("--loss", "anlce"), "did you mean 'anl-ce'"), (("--model", "resnet-34"), "did you mean 'resnet34'")],
+)
+def test_names_that_do_not_exist_are_told_before_the_work(words, message, monkeypatch):
+    monkeypatch.setattr("noiseproof.planning.plan", lambda *_, **__: pytest.fail("the work was begun"))
+    done = run("plan", "digits", *words)
+    assert done.exit_code == 2
+    assert message in done.output
+
+
 def test_auto_in_train_is_what_the_rules_say(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     words = ("train", "digits", "--recipe", "auto", "--set", "alpha=auto", "--set", "beta=2", "--epochs", "1")

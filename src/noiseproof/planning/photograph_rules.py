@@ -15,6 +15,9 @@ MOST = 10_000
 EPOCHS = 60
 BATCH = 128
 LEARNING_RATE = 0.03
+FEW, FOR_FEW = 500, "gce"
+"""From so many photographs ANL-CE, without the entropy term, learns too little; from a thousand it does not."""
+
 FOR_MANY_CLASSES, ITS_LEARNING_RATE = "nce+rce", 0.1
 """Of a hundred classes, ANL losses learn too little at the rate for ten, and at this one less from many images."""
 
@@ -42,6 +45,11 @@ LOSSES = (
     PhotographsLosses("cifar10 3000", "anl-ce*", "anl-ce", (84.4, 83.8)),
     PhotographsLosses("cifar10-asym-0.4 3000", "anl-ce*", "anl-ce", (80.7, 72.2)),
     PhotographsLosses("cifar10-uneven 3000", "anl-ce*", "anl-ce", (83.5, 83.4)),
+)
+LOSSES_OF_FEW = (
+    PhotographsLosses("cifar10 200", "gce", "anl-ce", (58.0, 43.8)),
+    PhotographsLosses("cifar10-clean 200", "gce", "anl-ce", (79.1, 68.6)),
+    PhotographsLosses("cifar10-asym-0.4 200", "gce", "anl-ce", (66.0, 49.5)),
 )
 LOSSES_OF_MANY_CLASSES = (
     PhotographsLosses("cifar100 3000", "nce+rce", "gce", (54.2, 48.1)),
@@ -143,6 +151,22 @@ PHOTOGRAPH_RULES = (
             "there are none"
         ),
         sources=LOSSES,
+    ),
+    Rule(
+        "loss-few-photographs",
+        "loss",
+        when=f"`network-photographs` applies, on the row `cifar10`; at most {FEW} images; a class has fewer than "
+        f"{BALANCED:.0%} as many labels as the commonest",
+        then=f"`{FOR_FEW}`",
+        applies=lambda facts, chosen: (
+            frozen(facts, chosen) and chosen["row"] == "cifar10" and facts.samples <= FEW
+        ),
+        value=always(FOR_FEW),
+        reason=lambda facts, chosen: (
+            f"{facts.samples} images, and some classes are rare: on features from ImageNet, ANL losses learn too "
+            "little from so few, and the term that would help needs classes of about equal size"
+        ),
+        sources=LOSSES_OF_FEW,
     ),
     Rule(
         "loss-photographs-many-classes",
