@@ -243,3 +243,14 @@ def test_what_is_no_plain_file_is_written_to_and_not_replaced(line, tmp_path, wo
     assert b"90" in read[0]
     assert pipe.is_fifo()
     assert os.listdir(tmp_path) == ["pipe"]
+
+
+def test_a_terminal_without_greek_letters_shows_a_question_mark_for_them():
+    told = subprocess.run(
+        [sys.executable, "-m", "noiseproof", "losses", "anl-ce"],
+        env=os.environ | {"PYTHONIOENCODING": "cp1252"},
+        capture_output=True,
+        check=False,
+    )
+    assert told.returncode == 0, told.stderr.decode()
+    assert b"?\xb7NCE + ?\xb7NNCE" in told.stdout

@@ -67,8 +67,14 @@ def test_a_path_without_its_prefix_is_told_of_it(tmp_path: Path, monkeypatch: py
 
 
 def test_a_name_like_no_other_lists_them_all() -> None:
-    with pytest.raises(UnknownDataError, match=r"known: digits, fashion-mnist"):
+    with pytest.raises(UnknownDataError, match=r"known: digits, fashion-mnist.* folder:PATH.* tuning:NAME"):
         datasets.load("qqqqqq")
+
+
+@pytest.mark.parametrize("prefix", ["folder", "csv", "tuning"])
+def test_nothing_after_the_colon_is_not_the_folder_one_is_in(prefix: str) -> None:
+    with pytest.raises(UnknownDataError, match=f"'{prefix}:' names nothing after the colon"):
+        datasets.load(f"{prefix}:")
 
 
 def test_a_split_that_does_not_exist() -> None:

@@ -57,6 +57,10 @@ def test_a_folder_may_be_a_text_and_one_without_a_model_is_told(tmp_path):
     assert model.probabilities(torch.zeros(2, 1, 8, 8, dtype=torch.uint8)).shape == (2, 10)
     with pytest.raises(ValueError, match="holds no trained model: .* or it is no run's folder"):
         load_trained(str(tmp_path / "runs"))
+    (tmp_path / "begun").mkdir()
+    (tmp_path / "begun" / "checkpoint.pt").write_bytes(b"what an epoch left")
+    with pytest.raises(ValueError, match="has not finished; go on with it: .* train --resume begun"):
+        load_trained(tmp_path / "begun")
 
 
 def rows_of(path):
@@ -232,7 +236,7 @@ def test_an_unfinished_run_says_so(tmp_path, monkeypatch):
         train(config, folder=tmp_path, quiet=True)
     done = run("predict", config.run_id, tmp_path, "--folder", tmp_path)
     assert done.exit_code == 2
-    assert "the run did not finish" in done.output
+    assert f"this run has not finished; go on with it: noiseproof train --resume {config.run_id}" in done.output
 
 
 @pytest.mark.parametrize("damage", ["{", "{}", '{"model": 3}', "[1]"])

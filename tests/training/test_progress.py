@@ -70,6 +70,18 @@ def test_a_long_run_tells_its_first_epoch_and_how_long_it_will_take(capsys, monk
     ]
 
 
+def test_within_a_first_epoch_that_takes_long_it_tells_once_how_long_the_run_will(capsys, monkeypatch):
+    now = 0.0
+    monkeypatch.setattr(room.time, "monotonic", lambda: now)
+    progress = PlainLines()
+    progress.begin("run", 120, 0)
+    for step in range(1, 9):
+        progress.step("run", 0, step / 40)
+        now += 10
+    lines = [line for line in capsys.readouterr().out.splitlines() if " of epoch" in line]
+    assert lines == ["run: 10% of epoch 1/120; about 13 h 19 min left"]
+
+
 def test_a_resumed_run_says_how_much_was_done(capsys):
     PlainLines().begin("run", 10, 4)
     assert capsys.readouterr().out == "run: 10 epochs, 4 already done\n"

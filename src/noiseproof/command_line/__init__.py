@@ -5,6 +5,7 @@ Nothing here imports torch: a sub-command imports what it needs when it runs, so
 once.
 """
 
+import io
 import os
 import sys
 from typing import Annotated, Any
@@ -127,6 +128,9 @@ app.command("losses", epilog=losses.EPILOG)(losses.losses)
 
 def main() -> None:
     """Run the command line."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.encoding.lower() != "utf-8":
+            stream.reconfigure(errors="replace")  # a question mark for a letter that it does not have
     sys.argv[1:] = imports_first(sys.argv[1:])
     app()
 

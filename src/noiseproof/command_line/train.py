@@ -275,11 +275,11 @@ def _lost(record: "RunRecord") -> str:
     lost = lost_classes(result_of_record(record))
     if not lost:
         return ""
-    others = " or ".join(name for name in ("anl-ce", "gce", "ce") if name != record.config["loss"])
+    others = " or ".join(name for name in ("gce", "ce") if name != record.config["loss"])
     return (
         f"Hardly ever predicted, although labels name them: {printable(named(lost))}. The loss has given them up "
         "or training was too short: try more epochs, a smaller batch, another seed, or a loss less prone to losing "
-        f"classes, such as {others}."
+        f"classes, such as {others}. From a handful of images, no loss learns a class."
     )
 
 

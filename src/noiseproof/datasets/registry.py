@@ -134,9 +134,9 @@ def find(name: str) -> Source:
         return _sources[name]
     prefix = name.partition(":")[0]
     if prefix in _prefixes:
-        described = _prefixes[prefix].description
-        raise UnknownDataError(f"{prefix}:PATH is your own data, read in place: {described}")
-    known = [*_sources, *(f"{prefix}:PATH" for prefix in _prefixes)]
+        source = _prefixes[prefix]
+        raise UnknownDataError(f"{source.form}: {source.description}; {source.where}")
+    known = [*_sources, *(source.form for source in _prefixes.values())]
     nearest = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.5)
     hint = f"did you mean {nearest[0]!r}?" if nearest else f"known: {', '.join(known)}"
     place = os.path.expanduser(name)
@@ -171,6 +171,8 @@ def load(
     prefix, colon, path = name.partition(":")
     if colon and prefix in _prefixes:
         own = _prefixes[prefix]
+        if not path:
+            raise UnknownDataError(f"{name!r} names nothing after the colon; expected {own.form}")
         if side is not None and own.read_at is not None:
             return own.read_at(Path(path).expanduser(), split, side)
         return own.read(Path(path).expanduser(), split)

@@ -23,6 +23,7 @@ from noiseproof.datasets.decode import IMAGE_SUFFIXES, CentreAfterResize, Fit, S
 from noiseproof.datasets.loader import StreamingLoader
 from noiseproof.losses import checks
 from noiseproof.models.timm_models import PREFIX
+from noiseproof.plugins import command_name
 from noiseproof.spreadsheet import safe_cell
 from noiseproof.training.config_checks import DEEPEST_NESTING, nesting
 
@@ -75,6 +76,10 @@ def load_trained(folder: Path | str, device: torch.device | str = "cpu") -> Trai
     folder = Path(folder)
     described, weights = folder / "model.json", folder / "weights.safetensors"
     if not described.exists():
+        if (folder / "checkpoint.pt").exists():
+            raise ValueError(
+                f"{folder}: this run has not finished; go on with it: {command_name()} train --resume {folder.name}"
+            )
         raise ValueError(
             f"{folder} holds no trained model: the run did not finish, or its files were removed, or it is no "
             "run's folder, such as runs/RUN"

@@ -78,6 +78,7 @@ class PlainLines(Silence):
             str, tuple[float, float]
         ] = {}  # when a run made its first step here, and at which epoch
         self._prepared_at: dict[str, float] = {}  # when that was last told
+        self._estimated: set[str] = set()  # runs of which it was told how long they will take
 
     def begin(self, run_id: str, epochs: int, done: int) -> None:
         """Remember how long the run is."""
@@ -95,8 +96,13 @@ class PlainLines(Silence):
             print(f"{run_id}: {prepared(share)}", flush=True)
 
     def step(self, run_id: str, epoch: int, share: float) -> None:
-        """Remember when the first step was."""
-        self._began.setdefault(run_id, (time.monotonic(), epoch + share))
+        """Remember when the first step was; where the first epoch takes long, tell once how long the run will."""
+        now, at = time.monotonic(), epoch + share
+        began, begun_at = self._began.setdefault(run_id, (now, at))
+        if run_id not in self._estimated and now - began >= BETWEEN_LINES:
+            self._estimated.add(run_id)
+            if at - begun_at < 1 and (left := self._left(run_id, at, enough=0.0)):
+                print(f"{run_id}: {share:.0%} of epoch {epoch + 1}/{self._epochs[run_id]}{left}", flush=True)
 
     def epoch(self, run_id: str, epoch: int, metrics: dict[str, Any]) -> None:
         """Print the epoch; in a long run the first and every so-manieth one."""
@@ -106,8 +112,8 @@ class PlainLines(Silence):
             left = self._left(run_id, done)
             print(f"{run_id}: epoch {done}/{epochs}, {summary(metrics)}{left}", flush=True)
 
-    def _left(self, run_id: str, done: int) -> str:
-        if run_id not in self._began or done - self._began[run_id][1] < ENOUGH_TO_TELL:
+    def _left(self, run_id: str, done: float, enough: float = ENOUGH_TO_TELL) -> str:
+        if run_id not in self._began or done - self._began[run_id][1] <= enough:
             return ""
         began, at = self._began[run_id]
         seconds = (time.monotonic() - began) / (done - at) * (self._epochs[run_id] - done)
