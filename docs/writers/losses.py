@@ -11,7 +11,9 @@ INTRODUCTION = """\
 
 Every loss comes as a function with the signature of `torch.nn.functional.cross_entropy` and as a Module used like
 `torch.nn.CrossEntropyLoss`, both in `noiseproof.losses`. `create("NAME")` makes the Module by name, and
-`create("NAME", recipe="cifar100")` makes it with the hyperparameters published for that data set.
+`create("NAME", recipe="cifar100")` makes it with the hyperparameters published for that data set. A loss for which
+none were published keeps its defaults there, and how strong its L1 is then is for you to choose: see
+[which numbers](howto/which-numbers.md).
 
 Notation: p = softmax(logits), y is the given label, q its one-hot vector, K the number of classes; logarithms are
 natural. A loss is symmetric if its sum over all labels is the same for every prediction

@@ -236,7 +236,9 @@ def test_an_unfinished_run_says_so(tmp_path, monkeypatch):
         train(config, folder=tmp_path, quiet=True)
     done = run("predict", config.run_id, tmp_path, "--folder", tmp_path)
     assert done.exit_code == 2
-    assert f"this run has not finished; go on with it: noiseproof train --resume {config.run_id}" in done.output
+    assert (
+        f"this run has not finished; go on with it: noiseproof train --resume {config.run_id}" in done.output
+    )
 
 
 @pytest.mark.parametrize("damage", ["{", "{}", '{"model": 3}', "[1]"])

@@ -59,20 +59,26 @@ def record_dynamics(
         tell: told of progress.
     """
     run = _RecordedRun(config, data)
-    way = stepper_for(run)([run])
     try:
-        for epoch in range(config.epochs):
-            run.recorder.part = PARTS * epoch // config.epochs
-            for _ in way.epoch():
-                if tell is not None and run.prepared is not None:
-                    tell("passing the images through the network", run.prepared)
-                elif tell is not None:
-                    share = (epoch + run.step / run.batches.steps) / config.epochs
-                    tell(f"training, epoch {epoch + 1} of {config.epochs}", share)
-            way.end_epoch()
+        with run.threads():
+            _record(run, tell)
     finally:
         run.close()
     return run.recorder.dynamics()
+
+
+def _record(run: "_RecordedRun", tell: Callable[[str, float], None] | None) -> None:
+    """Train to the last epoch and tell how far it is."""
+    way, epochs = stepper_for(run)([run]), run.config.epochs
+    for epoch in range(epochs):
+        run.recorder.part = PARTS * epoch // epochs
+        for _ in way.epoch():
+            if tell is not None and run.prepared is not None:
+                tell("passing the images through the network", run.prepared)
+            elif tell is not None:
+                share = (epoch + run.step / run.batches.steps) / epochs
+                tell(f"training, epoch {epoch + 1} of {epochs}", share)
+        way.end_epoch()
 
 
 def score_dynamics(given: NDArray[np.int64], dynamics: Dynamics) -> LabelAudit:

@@ -101,18 +101,19 @@ def train_trial(
     """
     run = Run(config, data)
     try:
-        way = SideBySide([run]) if can_capture([run]) else stepper_for(run)([run])
-        while not run.is_done:
-            for _ in way.epoch():
-                if interruption is not None and interruption.requested:
-                    way.pause()
-                    raise Interrupted(config.run_id)
-            for end in way.end_epoch():
-                end.wait()
-                end.require_finite()
-                score = score_of(end.metrics())
-                if score is not None:
-                    after_epoch(end.epoch, float(score))
+        with run.threads():
+            way = SideBySide([run]) if can_capture([run]) else stepper_for(run)([run])
+            while not run.is_done:
+                for _ in way.epoch():
+                    if interruption is not None and interruption.requested:
+                        way.pause()
+                        raise Interrupted(config.run_id)
+                for end in way.end_epoch():
+                    end.wait()
+                    end.require_finite()
+                    score = score_of(end.metrics())
+                    if score is not None:
+                        after_epoch(end.epoch, float(score))
         return run
     finally:
         run.close()

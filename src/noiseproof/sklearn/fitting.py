@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from noiseproof.losses import L1
 from noiseproof.sklearn.inputs import Rows
+from noiseproof.threads import threads_that_pay
 
 LOOKS = 50
 """How often, at most, the held-out part is looked at during training."""
@@ -69,6 +70,20 @@ def train(
     ``loss`` gives one number a sample. Where a batch holds everything, samples come in their own order and the
     result depends on weights only through the weighted mean.
     """
+    sample = samples.rows[slice(0, 1)]
+    with threads_that_pay(model, sample, min(settings.batch_size, len(samples.rows))):
+        return _train(model, loss, samples, settings, random, held_out, tell)
+
+
+def _train(
+    model: nn.Module,
+    loss: nn.Module,
+    samples: Samples,
+    settings: Settings,
+    random: torch.Generator,
+    held_out: Samples | None,
+    tell: Callable[[str], None] | None,
+) -> History:
     steps = _Steps(model, loss, samples, settings)
     history = History()
     looks = _Looks(settings) if held_out is not None else None

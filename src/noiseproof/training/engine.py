@@ -33,7 +33,6 @@ from noiseproof.training.run_lock import locked
 from noiseproof.training.sinks import open_sinks
 from noiseproof.training.stepwise import Stepwise
 from noiseproof.training.store import RunRecord, Store, default_folder
-from noiseproof.training.threads import threads_that_pay
 
 __all__ = ["NotFiniteError", "train", "train_pack"]
 
@@ -200,7 +199,7 @@ def _train_together(
         for config in configs:  # one by one, and none is begun before its turn
             if not runs:
                 runs.append(_opened(config, data, books))
-            with threads_that_pay(runs[0]):
+            with runs[0].threads():
                 _train_runs(runs, stepper_for(runs[0]) if captured else Stepwise, books, interruption)
             runs.pop().close()
         return

@@ -2,7 +2,7 @@
 """One run: its network, optimiser, loss and labels, and the state that a checkpoint holds."""
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from noiseproof import models
 from noiseproof.losses import L1, Jacobian, RobustLoss, create
 from noiseproof.models.final_layer import freeze_all_but_final_layer, head_of, set_training
+from noiseproof.threads import threads_that_pay
 from noiseproof.training import checkpoint, dice, optimizers, ranks
 from noiseproof.training.config import Config
 from noiseproof.training.data import Batches, TrainingData, give_labels
@@ -92,6 +93,11 @@ class Run:
         half = self.config.precision == "bf16"
         with torch.autocast(self.device.type, torch.bfloat16) if half else nullcontext():
             yield
+
+    def threads(self) -> AbstractContextManager[None]:
+        """As many threads of the CPU as the network is worth."""
+        sample = torch.zeros(1, *self.data.image_shape, device=self.device)
+        return threads_that_pay(self.model, sample, self.config.batch_size)
 
     def start_the_clock(self) -> None:
         """Time counts from now on, if it does not already."""

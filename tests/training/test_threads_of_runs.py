@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """A run uses as many threads of the CPU as its network is worth, and gives them back."""
 
+import numpy as np
 import pytest
 import torch
 
+from noiseproof.sklearn import RobustClassifier
+from noiseproof.threads import has_small_steps
 from noiseproof.training import resolve, train
 from noiseproof.training.data import load_data
 from noiseproof.training.run import Run
 from noiseproof.training.stepwise import Stepwise
-from noiseproof.training.threads import has_small_steps
 
 
 @pytest.fixture
@@ -39,7 +41,7 @@ def opened(config):
 def test_small_steps_are_a_matter_of_the_network_and_the_size_of_images(changes, is_small):
     run = opened(small(**changes))
     before = {name: tensor.clone() for name, tensor in run.model.state_dict().items()}
-    assert has_small_steps(run) == is_small
+    assert has_small_steps(run.model, torch.zeros(1, 1, 8, 8), 64) == is_small
     assert all(torch.equal(tensor, before[name]) for name, tensor in run.model.state_dict().items())
     assert run.model.training
 
@@ -47,7 +49,7 @@ def test_small_steps_are_a_matter_of_the_network_and_the_size_of_images(changes,
 def test_a_large_network_is_not_small_however_few_operations_are_known():
     run = opened(small())
     run.model.past = torch.nn.Embedding(1_000_001, 1)
-    assert not has_small_steps(run)
+    assert not has_small_steps(run.model, torch.zeros(1, 1, 8, 8), 64)
 
 
 @pytest.mark.parametrize(
@@ -73,4 +75,19 @@ def test_also_where_a_run_fails(two_threads, tmp_path, monkeypatch):
     monkeypatch.setattr(Stepwise, "end_epoch", breaks)
     with pytest.raises(RuntimeError, match="no more"):
         train(small(), folder=tmp_path, quiet=True)
+    assert torch.get_num_threads() == 2
+
+
+def test_the_estimator_trains_its_small_network_with_one_thread(two_threads):
+    seen = []
+
+    class Told(torch.nn.Linear):
+        def forward(self, rows):
+            if self.training:
+                seen.append(torch.get_num_threads())
+            return super().forward(rows)
+
+    rows = np.random.RandomState(0).randn(40, 6).astype(np.float32)
+    RobustClassifier(model=lambda features, classes: Told(features, classes), epochs=2).fit(rows, np.arange(40) % 2)
+    assert set(seen) == {1}
     assert torch.get_num_threads() == 2
