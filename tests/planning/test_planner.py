@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plans of real data: what is looked at, the noise that is found, and recipes that train."""
 
+import sys
 import tomllib
 from dataclasses import replace
 
@@ -222,6 +223,12 @@ def test_names_that_do_not_exist_are_told_before_the_work(words, message, monkey
     done = run("plan", "digits", *words)
     assert done.exit_code == 2
     assert message in done.output
+
+
+def test_a_network_of_timm_is_planned_for_where_timm_is_not(monkeypatch):
+    monkeypatch.setitem(sys.modules, "timm", None)
+    done = run("plan", "digits", "--no-noise-estimate", "--model", "timm:resnet18")
+    assert done.exit_code == 0, done.output
 
 
 def test_auto_in_train_is_what_the_rules_say(tmp_path, monkeypatch):

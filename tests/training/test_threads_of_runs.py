@@ -88,6 +88,8 @@ def test_the_estimator_trains_its_small_network_with_one_thread(two_threads):
             return super().forward(rows)
 
     rows = np.random.RandomState(0).randn(40, 6).astype(np.float32)
-    RobustClassifier(model=lambda features, classes: Told(features, classes), epochs=2).fit(rows, np.arange(40) % 2)
+    RobustClassifier(model=lambda features, classes: Told(features, classes), epochs=2).fit(
+        rows, np.arange(40) % 2
+    )
     assert set(seen) == {1}
     assert torch.get_num_threads() == 2

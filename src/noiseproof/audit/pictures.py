@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noiseproof.audit import network_features
-from noiseproof.audit.cross_validation import network_probabilities, picture_probabilities
+from noiseproof.audit.cross_validation import network_probabilities, picture_probabilities, stratified_folds
 from noiseproof.audit.dynamics import Dynamics, record_dynamics, score_dynamics
-from noiseproof.audit.scores import DEFAULT_SCORE, LabelAudit, score_labels
+from noiseproof.audit.scores import DEFAULT_SCORE, SCORES, LabelAudit, score_labels
 from noiseproof.datasets import LabeledData
 from noiseproof.datasets.check import check_several_classes
 from noiseproof.datasets.identity import OWN
@@ -103,6 +103,10 @@ def audit_pictures(
     if data.masks is not None:
         raise ValueError(f"data: {data.name} has masks; an audit looks at labels of whole images")
     check_several_classes(source or data.name, data)
+    if method != "dynamics":  # told now, not when features are made or a network is planned
+        if score not in SCORES:
+            raise ValueError(unknown("score", score, tuple(SCORES)))
+        stratified_folds(data.labels, folds, seed)
     if method in ("patches", "imagenet"):
         probabilities = picture_probabilities(
             data,

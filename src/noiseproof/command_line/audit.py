@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from noiseproof.command_line import places
 from noiseproof.command_line.failures import fail
 from noiseproof.command_line.options import Quiet
 
@@ -21,6 +22,22 @@ FEW_PICTURES = 1_000
 
 WELL_KNOWN = 0.8
 """Of the labels that are taken for right, the share that a model which knows the pictures predicts."""
+
+USED_BY = {
+    "method": ("patches", "imagenet", "network", "dynamics"),
+    "folds": ("patches", "imagenet", "network"),
+    "score": ("patches", "imagenet", "network", "--probabilities"),
+    "model": ("network", "dynamics"),
+    "loss": ("network", "dynamics"),
+    "epochs": ("network", "dynamics"),
+    "image_size": ("network", "dynamics"),
+    "precision": ("network", "dynamics"),
+    "filters": ("patches",),
+    "seed": ("patches", "imagenet", "network", "dynamics"),
+    "device": ("imagenet", "network", "dynamics"),
+    "workers": ("patches", "imagenet", "network", "dynamics"),
+}
+"""By option, the methods that it says something to; the others would pass over it in silence."""
 
 EPILOG = """
 [bold]Examples[/bold]
@@ -38,6 +55,7 @@ EPILOG = """
 
 
 def audit(
+    context: typer.Context,
     dataset: Annotated[
         str,
         typer.Argument(metavar="DATA", help="A name from noiseproof data list, or folder:PATH or csv:PATH."),
@@ -51,12 +69,12 @@ def audit(
             help="patches: no network, minutes on a CPU; imagenet: the same with a network that has seen ImageNet, "
             "for photographs; network: train one per fold; dynamics: train one network and watch it learn; auto: "
             "network on a GPU, otherwise imagenet if its weights are installed and the images are in colour, "
-            "otherwise patches."
+            "otherwise patches. An option that is for other methods is refused."
         ),
     ] = "auto",
-    folds: Annotated[int, typer.Option(help="Number of cross-validation folds.")] = 3,
+    folds: Annotated[int, typer.Option(help="Number of cross-validation folds; not for dynamics.")] = 3,
     score: Annotated[
-        str, typer.Option(help="How to rank labels: posterior, self-confidence or margin.")
+        str, typer.Option(help="How to rank labels: posterior, self-confidence or margin; not for dynamics.")
     ] = "posterior",
     probabilities: Annotated[
         Path | None,
@@ -73,16 +91,25 @@ def audit(
     ] = None,
     shown: Annotated[int, typer.Option(min=0, help="Number of suspects on the sheet.")] = 200,
     model: Annotated[
-        str | None, typer.Option(help="Network: a name from noiseproof models, or timm:NAME.")
+        str | None,
+        typer.Option(help="Network, for network and dynamics: a name from noiseproof models, or timm:NAME."),
     ] = None,
-    loss: Annotated[str | None, typer.Option(help="Loss to train the network with.")] = None,
-    epochs: Annotated[int | None, typer.Option(help="Epochs to train the network for.")] = None,
+    loss: Annotated[
+        str | None, typer.Option(help="Loss to train the network with, for network and dynamics.")
+    ] = None,
+    epochs: Annotated[
+        int | None, typer.Option(help="Epochs to train the network for, for network and dynamics.")
+    ] = None,
     image_size: Annotated[
-        int | None, typer.Option(help="Resize images to squares of this size, in pixels.")
+        int | None,
+        typer.Option(help="Resize images to squares of this size, in pixels, for network and dynamics."),
     ] = None,
-    precision: Annotated[str | None, typer.Option(help="Numeric precision: float32, tf32 or bf16.")] = None,
+    precision: Annotated[
+        str | None, typer.Option(help="Numeric precision, for network and dynamics: float32, tf32 or bf16.")
+    ] = None,
     filters: Annotated[
-        int, typer.Option(help="Number of patches to compare; more is slower but sees more.")
+        int,
+        typer.Option(min=1, help="Number of patches to compare, for patches; more is slower but sees more."),
     ] = 512,
     seed: Annotated[int, typer.Option(help="Seed for folds, patches and initial weights.")] = 1,
     device: Annotated[str, typer.Option(help="Device: auto, cpu, cuda or cuda:N.")] = "auto",
@@ -112,11 +139,12 @@ def audit(
     from noiseproof.training import Interrupted
 
     try:
+        places.require_folder(out)
         data = datasets.load(dataset)
         if apply is not None:
             _apply(data, dataset, apply, out)
             return
-        found = _found(data, dataset, out, method, device, probabilities, options)
+        found = _found(data, dataset, out, method, _said(context), probabilities, options)
         _write(found, data, dataset, out, shown)
     except (Interrupted, KeyboardInterrupt) as stopped:
         kept = "is lost" if isinstance(stopped, Interrupted) else "was written"
@@ -131,14 +159,15 @@ def _found(
     dataset: str,
     out: Path,
     method: str,
-    device: str,
+    said: set[str],
     probabilities: Path | None,
     options: dict[str, Any],
 ) -> "PictureAudit":
-    from noiseproof.audit.pictures import PictureAudit, audit_pictures, default_method
+    from noiseproof.audit.pictures import METHODS, PictureAudit, audit_pictures, default_method
     from noiseproof.audit.scores import score_labels
 
     if probabilities is not None:
+        _refuse_unused(said, "--probabilities")
         given = _read_probabilities(probabilities)
         if given.ndim == 2 and given.shape[1] != len(data.class_names):
             raise ValueError(
@@ -147,9 +176,33 @@ def _found(
             )
         scored = score_labels(data.labels, given, score=options["score"])
         return PictureAudit(scored, f"probabilities of {probabilities.name}", given)
-    chosen = default_method(data, device) if method == "auto" else method
+    chosen = default_method(data, options["settings"]["device"]) if method == "auto" else method
+    if chosen in METHODS:  # any other is refused by its name below
+        _refuse_unused(said, chosen, ", which is chosen here without --method," if method == "auto" else "")
     with _shown(options["quiet"]) as tell:
         return audit_pictures(data, method=chosen, source=dataset, folder=out / "runs", tell=tell, **options)
+
+
+def _said(context: typer.Context) -> set[str]:
+    """Options that the user gave, be it with the value that they have anyway."""
+    sources = {name: context.get_parameter_source(name) for name in USED_BY}
+    said = {name for name, source in sources.items() if source is not None and source.name != "DEFAULT"}
+    if context.params["device"] in ("auto", "cpu"):  # what never uses another one agrees to these
+        said.discard("device")
+    return said
+
+
+def _refuse_unused(said: set[str], way: str, why_this: str = "") -> None:
+    """Refuse the first option that a method, or ``--probabilities``, would pass over in silence."""
+    for option, users in USED_BY.items():
+        if option not in said or way in users:
+            continue
+        name = f"--{option.replace('_', '-')}"
+        if way == "--probabilities":
+            raise ValueError(f"{name}: {way} does not use it; leave one of them out")
+        *others, last = (each for each in users if each != "--probabilities")
+        methods = f"{', '.join(others)} or {last}" if others else last
+        raise ValueError(f"{name}: is for --method {methods}; {way}{why_this} does not use it")
 
 
 def _read_probabilities(path: Path) -> Any:

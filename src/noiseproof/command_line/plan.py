@@ -3,12 +3,13 @@
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from noiseproof.command_line import places
 from noiseproof.command_line.failures import fail
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def plan(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not show progress.")] = False,
 ) -> None:
     """Choose loss, network and hyperparameters for your data, and give the reason for each."""
-    from noiseproof import planning
+    from noiseproof import losses, models, planning
     from noiseproof.datasets import DataError
     from noiseproof.datasets.cache import replacing_file
 
@@ -71,10 +72,17 @@ def plan(
     said = {name: value for name, value in settled.items() if value is not None}
     try:
         known = known_noise(noise, noise_kind)
+        if loss is not None:
+            losses.record(loss)
+        if model is not None:
+            with suppress(ImportError):  # a plan may be made where timm is not
+                models.record(model)
+        if out is not None:
+            places.require_file(out)
         with progress_on_screen(quiet) as tell:
             made = planning.plan(dataset, said=said, noise=known, estimate=not no_noise_estimate, tell=tell)
         text = made.as_toml()
-        made.config()  # a network that does not exist is told of now, not when it is trained
+        made.config()  # what no config takes is told of now, not when it is trained
         if out is not None:
             with replacing_file(out) as file:
                 file.write(text.encode())

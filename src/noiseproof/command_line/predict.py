@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from noiseproof.command_line import places
 from noiseproof.command_line.failures import fail
 from noiseproof.command_line.options import Json, KeptIn
 from noiseproof.command_line.terminal import printable
@@ -72,11 +73,13 @@ def predict(
                 raise ValueError(
                     f"--out: expected a folder for the masks that {run} predicts, which are PNG files, got {out}"
                 )
+            places.require_folder(folder_out)
             found = predict_masks.predict_masks(model, paths)
             count, sheet = predict_masks.write_masks(found, model.class_names, pictures, folder_out)
         else:
             table = out or Path("predictions.csv")
             predict_masks.refuse_to_overwrite(paths, [table], "name another file")
+            places.require_file(table, makes_folder=True)
             rows = prediction.predict(model, paths, workers=workers, unreadable=unreadable)
             count = prediction.write_predictions(rows, model.class_names, table)
     except (ValueError, OSError, LookupError, ImportError, RuntimeError) as error:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from noiseproof.command_line import places
 from noiseproof.command_line.failures import fail
 from noiseproof.command_line.options import KeptIn, Quiet
 
@@ -116,6 +117,8 @@ def tune(
 
     try:
         tuning.optuna_or_error()
+        if out is not None:
+            places.require_file(out)
         config = config_of(dataset, recipe, said)
         name = study or tuning.study_name(config, on, numbers or ())
         space = named_space(config, numbers) if numbers else space_of(config)
