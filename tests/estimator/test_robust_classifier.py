@@ -328,3 +328,48 @@ def test_hidden_none_is_logistic_regression():
 def test_mistakes_are_told(table, parameters, error, text):
     with pytest.raises(error, match=text):
         RobustClassifier(**{"epochs": 3, "random_state": 1} | parameters).fit(*table)
+
+
+@pytest.mark.parametrize(("classes", "each"), [(20, 20), (50, 40), (100, 20)])
+def test_many_classes_are_learnt_by_default(classes, each):
+    """With the L1 of ten classes, all weights of a network for so many went to zero."""
+    random = np.random.RandomState(0)
+    y = np.repeat(np.arange(classes), 2 * each)
+    x = random.randn(classes, 20)[y] + 0.3 * random.randn(len(y), 20)
+    learnt, rest = np.arange(len(y)) % 2 == 0, np.arange(len(y)) % 2 == 1
+    given = noise.symmetric(y[learnt], 0.2, classes, seed=1, generator="bernoulli").labels
+    assert RobustClassifier(random_state=1).fit(x[learnt], given).score(x[rest], y[rest]) > 0.9
+
+
+@pytest.mark.parametrize("names", [[0, 1, 2], [1, 2, 3], ["a", "b", "c"]], ids=str)
+def test_weights_of_classes_count_once_where_labels_are_scored_by_cross_validation(table, names):
+    x, y = table
+    kinds = {"suspects": "cross-validated", "folds": 3, **FAST}
+    by_class = RobustClassifier(class_weight={names[1]: 3.0, names[0]: 1.0, names[2]: 1.0}, **kinds)
+    by_class.fit(x, np.array(names)[y])
+    by_sample = RobustClassifier(**kinds).fit(x, y, sample_weight=np.where(y == 1, 3.0, 1.0))
+    np.testing.assert_allclose(by_class.label_scores_, by_sample.label_scores_, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("changed", [{"hidden": (16, 16)}, {"standardize": False}], ids=str)
+def test_another_network_is_not_gone_on_with(table, changed):
+    x, y = table
+    classifier = RobustClassifier(warm_start=True, hidden=(8,), **FAST).fit(x, y)
+    classifier.set_params(**changed).fit(x, y)
+    fresh = RobustClassifier(**({"hidden": (8,)} | changed), **FAST).fit(x, y)
+    assert np.array_equal(classifier.predict_proba(x), fresh.predict_proba(x))
+
+
+def test_a_fit_that_broke_off_is_not_gone_on_with(table):
+    x, y = table
+    classifier = RobustClassifier(warm_start=True, **FAST).fit(x, y)
+    with pytest.raises(FloatingPointError):
+        classifier.set_params(learning_rate=1e30).fit(x, y)
+    classifier.set_params(learning_rate="auto").fit(x, y)
+    assert classifier.score(x, y) > 0.9
+
+
+@pytest.mark.parametrize("weight", [float("nan"), float("inf"), -2.0])
+def test_weights_of_classes_that_are_no_weights_are_refused(table, weight):
+    with pytest.raises(ValueError, match="class_weight: expected finite numbers >= 0, got"):
+        RobustClassifier(class_weight={0: weight, 1: 1.0, 2: 1.0}, **FAST).fit(*table)

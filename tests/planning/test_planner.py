@@ -90,7 +90,7 @@ def test_of_a_handful_of_samples_the_noise_is_a_guess():
     given = np.arange(40) % 2
     predicted = np.where(np.arange(40) < 26, given, 1 - given)
     few = guess_noise(given, 0.9 * np.eye(2)[predicted] + 0.05)
-    assert (few.commonest, few.agreement) == (0.5, 0.65)
+    assert few.agreement == 0.65
     assert few.is_uncertain
     assert few.kind is None
     many = guess_noise(np.tile(given, 50), np.tile(0.9 * np.eye(2)[predicted] + 0.05, (50, 1)))

@@ -18,6 +18,7 @@ from noiseproof.audit.features import PatchFeatures, picture_blocks, some_pictur
 from noiseproof.audit.network_features import NetworkFeatures
 from noiseproof.audit.noise_rate import blocks
 from noiseproof.datasets import LabeledData
+from noiseproof.datasets.check import numbered_contents
 from noiseproof.training.config import Config, with_changes
 from noiseproof.training.data import TrainingData, test_batches
 
@@ -47,13 +48,29 @@ def _silence(what: str, share: float) -> None:
     pass
 
 
-def stratified_folds(labels: NDArray[np.int64], folds: int, seed: int = 0) -> NDArray[np.int64]:
+def stratified_folds(
+    labels: NDArray[np.int64], folds: int, seed: int = 0, contents: NDArray[np.int64] | None = None
+) -> NDArray[np.int64]:
     """Part of each sample (N,): every class is shared out evenly.
+
+    Args:
+        labels: (N,).
+        folds: number of parts.
+        seed: draws them.
+        contents: a number a sample, equal where samples are copies of one another; these go into the same part, or
+            a model would have seen the very sample that it is asked about, with its label.
 
     Example:
         >>> np.bincount(stratified_folds(np.array([0] * 6 + [1] * 3), 3))
         array([3, 3, 3])
+        >>> part = stratified_folds(np.array([0, 0, 0, 1, 1, 1]), 2, contents=np.array([0, 0, 1, 2, 3, 3]))
+        >>> bool(part[0] == part[1] and part[4] == part[5])
+        True
     """
+    if contents is not None:
+        _, first, which = np.unique(contents, return_index=True, return_inverse=True)
+        if len(first) < len(labels):
+            return stratified_folds(labels[first], folds, seed)[which]
     if not 2 <= folds <= len(labels):
         raise ValueError(f"folds: expected a number from 2 to {len(labels)}, the samples, got {folds}")
     shuffled = np.random.RandomState(seed).permutation(len(labels))
@@ -71,6 +88,7 @@ def linear_probabilities(
     folds: int = 3,
     seed: int = 0,
     penalties: Sequence[float] = PENALTIES,
+    contents: NDArray[np.int64] | None = None,
     tell: Tell = _silence,
 ) -> NDArray[np.float32]:
     """Cross-validated probabilities (N, K) of a linear model, by ridge regression in closed form.
@@ -88,9 +106,10 @@ def linear_probabilities(
         folds: parts of the cross-validation.
         seed: draws the parts.
         penalties: to choose from, as a share of the training samples.
+        contents: which samples are copies, see :func:`stratified_folds`.
         tell: told of progress.
     """
-    part = stratified_folds(labels, folds, seed)
+    part = stratified_folds(labels, folds, seed, contents)
     shares = np.bincount(labels, minlength=num_classes) / len(labels)
     squares, products = _moments(features, part, labels, shares, folds, tell)
     weights = _ridge(squares, products, part, penalties, tell)
@@ -218,7 +237,14 @@ def picture_probabilities(
             yield indices, block
 
     return linear_probabilities(
-        features, data.labels, data.num_classes, folds=folds, seed=seed, penalties=penalties, tell=tell
+        features,
+        data.labels,
+        data.num_classes,
+        folds=folds,
+        seed=seed,
+        penalties=penalties,
+        contents=numbered_contents(data),
+        tell=tell,
     )
 
 
@@ -241,7 +267,7 @@ def network_probabilities(
     from noiseproof.training.predict import load_trained
 
     labels = data.train.labels
-    part = stratified_folds(labels, folds, config.seed)
+    part = stratified_folds(labels, folds, config.seed, numbered_contents(data.train))
     probabilities = np.empty((len(labels), data.num_classes), np.float32)
     for fold in range(folds):
         rest, held_out = np.flatnonzero(part != fold), np.flatnonzero(part == fold)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from noiseproof.audit.noise_rate import estimate_noise
-from noiseproof.audit.scores import LabelAudit
+from noiseproof.audit.scores import LabelAudit, chance_agreement
 from noiseproof.losses.evaluate import log_probabilities
 from noiseproof.training.config import Config
 from noiseproof.training.data import TrainingData
@@ -102,6 +102,7 @@ def score_dynamics(given: NDArray[np.int64], dynamics: Dynamics) -> LabelAudit:
         estimate_noise(given, probabilities),
         float((suggested == given).mean()),
         score_name="mean margin of training",
+        agreement_by_chance=chance_agreement(given, suggested),
     )
 
 

@@ -15,7 +15,7 @@ from noiseproof.audit.cross_validation import network_probabilities, picture_pro
 from noiseproof.audit.dynamics import Dynamics, record_dynamics, score_dynamics
 from noiseproof.audit.scores import DEFAULT_SCORE, SCORES, LabelAudit, score_labels
 from noiseproof.datasets import LabeledData
-from noiseproof.datasets.check import check_several_classes
+from noiseproof.datasets.check import check_several_classes, numbered_contents
 from noiseproof.datasets.identity import OWN
 from noiseproof.losses.checks import unknown
 from noiseproof.training.config import Config
@@ -106,7 +106,7 @@ def audit_pictures(
     if method != "dynamics":  # told now, not when features are made or a network is planned
         if score not in SCORES:
             raise ValueError(unknown("score", score, tuple(SCORES)))
-        stratified_folds(data.labels, folds, seed)
+        stratified_folds(data.labels, folds, seed, numbered_contents(data))
     if method in ("patches", "imagenet"):
         probabilities = picture_probabilities(
             data,

@@ -93,6 +93,8 @@ class LabelAudit:
         agreement: share of given labels that are the class with the largest probability.
         score_name: the score in use.
         class_names: what each class is called (K,), as the labels came; ``None`` where they came as indices.
+        agreement_by_chance: what predictions that know nothing of the labels may agree to, see
+            :func:`chance_agreement`.
     """
 
     given: NDArray[np.int64]
@@ -106,6 +108,7 @@ class LabelAudit:
     agreement: float
     score_name: str = DEFAULT_SCORE
     class_names: NDArray[Any] | None = None
+    agreement_by_chance: float = 0.0
 
     def __len__(self) -> int:
         return len(self.given)
@@ -117,9 +120,8 @@ class LabelAudit:
 
     @property
     def is_by_chance(self) -> bool:
-        """Whether the model predicts given labels no better than their commonest class would: all is void then."""
-        commonest = float(np.bincount(self.given).max() / len(self))
-        return bool(self.agreement < commonest + 3 * np.sqrt(commonest * (1 - commonest) / len(self)))
+        """Whether predictions agree with given labels no better than with shuffled ones: all is void then."""
+        return self.agreement <= self.agreement_by_chance
 
     @property
     def disagreement(self) -> float:
@@ -166,6 +168,26 @@ class LabelAudit:
         return classes if self.class_names is None else self.class_names[classes]
 
 
+def chance_agreement(given: NDArray[np.integer], predicted: NDArray[np.integer]) -> float:
+    """Share of samples on which shuffled predictions agree with the given labels: mean and three deviations.
+
+    However uneven the classes are, a model that always predicts the commonest knows nothing, and one that finds
+    the few samples of a rare class does.
+
+    Example:
+        >>> given = np.array([0] * 192 + [1] * 8)
+        >>> round(chance_agreement(given, given), 3), round(chance_agreement(given, np.zeros_like(given)), 3)
+        (0.94, 0.96)
+    """
+    count, classes = len(given), 1 + int(max(given.max(), predicted.max()))
+    a, b = (np.bincount(each, minlength=classes) / count for each in (given, predicted))
+    mean = float(a @ b)
+    # Hoeffding's variance of a sum over a random permutation; pairs of classes share theirs.
+    apart = (np.eye(classes) - a[:, None] - b[None, :] + mean) ** 2
+    variance = float(b @ apart @ a) / max(count - 1, 1)
+    return mean + 3 * float(np.sqrt(variance))
+
+
 def score_labels(
     labels: object,
     probabilities: object,
@@ -197,8 +219,7 @@ def score_labels(
     noise = noise or estimate_noise(given, checked)
     count, uses_noise = len(given), score == "posterior"
     scores, of_given, of_suggested = (np.empty(count, np.float32) for _ in range(3))
-    predicted, suggested = np.empty(count, np.int64), np.empty(count, np.int64)
-    agreed = 0
+    predicted, suggested, likeliest = (np.empty(count, np.int64) for _ in range(3))
     for rows in blocks(count, checked.shape[1]):
         block = np.asarray(checked[rows], dtype=np.float64)
         likelihood = noise.posterior(given[rows], block) if uses_noise else block
@@ -206,7 +227,7 @@ def score_labels(
         suggested[rows] = likelihood.argmax(1)
         scores[rows] = SCORES[score].of_rows(given[rows], block, noise)
         of_given[rows] = _of_given(given[rows], block)
-        agreed += int((block.argmax(1) == given[rows]).sum())
+        likeliest[rows] = block.argmax(1)
         of_suggested[rows] = _of_given(suggested[rows], block)
     return LabelAudit(
         given,
@@ -217,6 +238,7 @@ def score_labels(
         of_given,
         of_suggested,
         noise,
-        agreed / count,
+        float((likeliest == given).mean()),
         score_name=score,
+        agreement_by_chance=chance_agreement(given, likeliest),
     )

@@ -41,6 +41,10 @@ def _even_images(facts: Facts, chosen: Chosen) -> bool:
     return own_images(facts) and chosen["row"] == "cifar10" and facts.balance >= EVEN_LABELS
 
 
+def _has_hardly_any_noise(facts: Facts) -> bool:
+    return facts.noise is not None and facts.noise.rate <= NO_NOISE and not facts.noise.is_uncertain
+
+
 def _noise_is_unknown(facts: Facts) -> bool:
     return facts.noise is None or facts.noise.kind is None
 
@@ -67,9 +71,7 @@ LOSS_RULES = (
         "loss",
         when=f"more than {MANY_CLASSES} classes, and at most {NO_NOISE:.0%} of the labels are wrong",
         then="`ce`",
-        applies=lambda facts, chosen: (
-            facts.classes > MANY_CLASSES and facts.noise is not None and facts.noise.rate <= NO_NOISE
-        ),
+        applies=lambda facts, chosen: facts.classes > MANY_CLASSES and _has_hardly_any_noise(facts),
         value=always("ce"),
         reason=lambda facts, chosen: (
             f"{facts.classes} classes and almost no wrong labels: nothing to protect against"
@@ -82,10 +84,7 @@ LOSS_RULES = (
         when=f"at most {FEW_IMAGES:,} images of your own and at most {NO_NOISE:.0%} of the labels wrong",
         then="`ce`",
         applies=lambda facts, chosen: (
-            own_images(facts)
-            and facts.samples <= FEW_IMAGES
-            and facts.noise is not None
-            and facts.noise.rate <= NO_NOISE
+            own_images(facts) and facts.samples <= FEW_IMAGES and _has_hardly_any_noise(facts)
         ),
         value=always("ce"),
         reason=lambda facts, chosen: f"{facts.samples} images with hardly a wrong label: nothing to resist",

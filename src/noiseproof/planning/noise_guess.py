@@ -8,7 +8,6 @@ audit has, and a sample of the pictures, keep it to about a minute on one core.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,7 +47,7 @@ class NoiseGuess:
         concentration: of the wrong labels of a class, the share that goes to one other class: 1/(K − 1) for
             symmetric noise, 1 where every class is taken for one other.
         looked_at: samples the estimate is made from.
-        commonest: share of the commonest given label, which is what a model that knows nothing can predict.
+        by_chance: share of given labels that predictions which know nothing may agree to.
     """
 
     rate: float
@@ -56,13 +55,12 @@ class NoiseGuess:
     agreement: float
     concentration: float
     looked_at: int
-    commonest: float = 0.0
+    by_chance: float = 0.0
 
     @property
     def is_uncertain(self) -> bool:
         """Whether the model knows too little of the classes, or no more than chance makes of so few samples."""
-        by_chance = self.commonest + 3 * sqrt(self.commonest * (1 - self.commonest) / self.looked_at)
-        return self.agreement < max(WEAK * (1 - self.rate), by_chance)
+        return self.agreement < WEAK * (1 - self.rate) or self.agreement <= self.by_chance
 
     @property
     def kind(self) -> str | None:
@@ -124,6 +122,7 @@ def noise_of(data: LabeledData, *, seed: int = 0, tell: Tell = _silence) -> Nois
 def guess_noise(given: NDArray[np.int64], probabilities: NDArray[np.floating]) -> NoiseGuess:
     """Estimate the noise of labels (N,) from probabilities (N, K) by a model that did not see them."""
     from noiseproof.audit import estimate_noise
+    from noiseproof.audit.scores import chance_agreement
 
     found = estimate_noise(given, probabilities)
     shares = np.bincount(given, minlength=probabilities.shape[1]) / len(given)
@@ -135,5 +134,5 @@ def guess_noise(given: NDArray[np.int64], probabilities: NDArray[np.floating]) -
         agreement=float((probabilities.argmax(1) == given).mean()),
         concentration=float((shares * largest).sum() / wrong.sum()) if wrong.sum() > 0 else 0.0,
         looked_at=len(given),
-        commonest=float(shares.max()),
+        by_chance=chance_agreement(given, probabilities.argmax(1)),
     )

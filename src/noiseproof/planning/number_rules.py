@@ -22,6 +22,14 @@ FEWEST_MEASURED = 100
 """Tables of fewer samples take the L1 strength of this many: nothing smaller was measured."""
 
 
+CLASSES_MEASURED = 10
+"""Up to so many classes the strength is as it is; a sample's pull on its class falls with their number."""
+
+
+def _less_for_many_classes(facts: Facts) -> float:
+    return min(1.0, CLASSES_MEASURED / facts.classes) ** 2
+
+
 def numbers_of(facts: Facts, chosen: Chosen) -> tuple[Recipe, str | None]:
     """What the row itself states for the loss, or was published on it, or on the row of the two that have all."""
     from noiseproof.training.config import read_recipe
@@ -134,12 +142,17 @@ REGULARISER_RULES = (
         "l1-of-tables",
         "l1",
         when="a table, the estimator's perceptron, and a loss published with L1",
-        then="0.03/√n, at most 0.003",
+        then="0.03/√n, at most 0.003; for K > 10 classes times (10/K)²",
         applies=lambda facts, chosen: (
             facts.form == "table" and not facts.own_network and numbers_of(facts, chosen)[0].l1 > 0
         ),
-        value=lambda facts, chosen: L1_AT_ONE_SAMPLE / max(facts.samples, FEWEST_MEASURED) ** 0.5,
-        reason=lambda facts, chosen: f"0.03/√n for a table of {max(facts.samples, FEWEST_MEASURED)} samples",
+        value=lambda facts, chosen: (
+            L1_AT_ONE_SAMPLE / max(facts.samples, FEWEST_MEASURED) ** 0.5 * _less_for_many_classes(facts)
+        ),
+        reason=lambda facts, chosen: (
+            f"0.03/√n for a table of {max(facts.samples, FEWEST_MEASURED)} samples"
+            + (f", times (10/{facts.classes})²" if facts.classes > CLASSES_MEASURED else "")
+        ),
         sources=(
             PageRow("no L1", (80.4, 63.8)),
             PageRow("L1 / 3", (81.4, 64.7)),

@@ -183,6 +183,9 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         seed: int,
     ) -> None:
         again = self._can_go_on(known, X.shape[1:])
+        self._made_for: tuple[Any, ...] | None = (
+            None  # until it is trained: what breaks off is not gone on with
+        )
         self._sample_shape = X.shape[1:]
         used = np.flatnonzero(weights > 0)
         X, labels, weights = X[used], labels[used], weights[used]
@@ -221,6 +224,7 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             (lambda line: print(f"RobustClassifier: {line}", flush=True)) if self.verbose else None,
         )
         self.model_ = self.model_.to("cpu")
+        self._made_for = self._form_of_network(self._sample_shape)
         self.n_iter_ = history.epochs
         self.loss_curve_ = history.losses
         self.validation_curve_ = history.held_out
@@ -231,8 +235,12 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self.warm_start
             and known is not None
             and np.array_equal(known, self.classes_)
-            and getattr(self, "_sample_shape", None) == shape
+            and getattr(self, "_made_for", None) == self._form_of_network(shape)
         )
+
+    def _form_of_network(self, shape: tuple[int, ...]) -> tuple[Any, ...]:
+        """What a network that goes on must have been made for."""
+        return shape, self.model, self.hidden, self.standardize
 
     def _samples(
         self, X: Any, labels: NDArray[np.int64], weights: NDArray[np.float64], device: torch.device
@@ -247,7 +255,10 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self, X: Any, labels: NDArray[np.int64], weights: NDArray[np.float64], seed: int
     ) -> None:
         if self.suspects == "cross-validated" and len(self.classes_) > 1:
-            unscored = clone(self).set_params(suspects="in-sample", warm_start=False, random_state=seed)
+            # Class weights are part of the weights, and the labels it is given are numbers of classes.
+            unscored = clone(self).set_params(
+                suspects="in-sample", warm_start=False, class_weight=None, random_state=seed
+            )
             probabilities = out_of_sample_probabilities(unscored, X, labels, weights, self.folds, seed)
         else:
             probabilities = self._probabilities(X)
@@ -303,6 +314,8 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         elif self.class_weight is not None:
             y = self.classes_[labels]
             weights = weights * compute_class_weight(self.class_weight, classes=self.classes_, y=y)[labels]
+        if not (np.isfinite(weights).all() and (weights >= 0).all()):
+            raise ValueError(f"class_weight: expected finite numbers >= 0, got {self.class_weight}"[:300])
         if not weights.any():
             raise ValueError("sample_weight, class_weight: expected at least one weight > 0, got only zeros")
         return weights
