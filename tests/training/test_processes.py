@@ -152,3 +152,21 @@ def test_an_error_longer_than_a_pipe_holds_up_nobody(count):
 
 def test_there_is_at_least_one_core():
     assert available_cores() >= 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGTERM to stop with")
+def test_processes_whose_parent_is_killed_save_and_stop(tmp_path):
+    """They would hold their runs, and nobody could go on with these until all of them were trained."""
+    script = tmp_path / "grid.py"
+    script.write_text(SCRIPT)
+    folder = tmp_path / "runs"
+    process = subprocess.Popen([sys.executable, str(script), str(folder)], start_new_session=True)
+    deadline = time.monotonic() + 120
+    while len(list(folder.glob("*/checkpoint.pt"))) < 2 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    process.kill()
+    process.wait()
+    with Store(folder) as store:
+        while {run.status for run in store.runs()} != {"interrupted"} and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert [record.status for record in store.runs()] == ["interrupted", "interrupted"]

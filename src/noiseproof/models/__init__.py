@@ -12,7 +12,7 @@ efficientnet-lite0 mlp
 """
 
 from noiseproof.models import imagenet, records  # noqa: F401  (records fills the catalogue)
-from noiseproof.models.catalogue import ModelRecord, available, create, record, register
+from noiseproof.models.catalogue import ModelRecord, available, create, is_of_the_package, record, register
 from noiseproof.models.efficientnet_lite import EfficientNetLite
 from noiseproof.models.mlp import MLP
 from noiseproof.models.nnunet import NnUNet
@@ -39,6 +39,7 @@ __all__ = [
     "available",
     "create",
     "imagenet",
+    "is_of_the_package",
     "load_weights",
     "record",
     "register",

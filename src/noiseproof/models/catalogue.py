@@ -117,6 +117,17 @@ def record(name: str) -> ModelRecord:
     return _RECORDS[key]
 
 
+def is_of_the_package(name: str) -> bool:
+    """Whether a model is built by noiseproof's own code, not by the user's or another library's.
+
+    >>> is_of_the_package("cnn8"), is_of_the_package("timm:resnet18")
+    (True, False)
+    """
+    if name.startswith(timm_models.PREFIX):
+        return False
+    return record(name).build.__module__.startswith("noiseproof.")
+
+
 def create(
     name: str,
     num_classes: int,

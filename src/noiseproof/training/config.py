@@ -321,6 +321,10 @@ def resolve(dataset: str, *, recipe: str | None = None, **given: Any) -> Config:
     if missing:
         if ":" not in dataset:
             registry.find(dataset)  # a slip in the name is told with the nearest one
+        if recipe is not None:
+            raise ValueError(
+                f"recipe {recipe}: expected it to say {', '.join(missing)}, or give them yourself"
+            )
         raise ValueError(
             f"{dataset!r} has no recipe of its own, so say {', '.join(missing)} yourself, or name a recipe: "
             f"{', '.join(recipe_names())}"

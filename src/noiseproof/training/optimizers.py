@@ -15,18 +15,24 @@ from noiseproof.training.config import Config
 def make_optimizer(config: Config, model: nn.Module, loss: nn.Module) -> torch.optim.Optimizer:
     """Optimiser of a config; on a GPU one whose steps can be captured, with a learning rate that can change.
 
-    What a loss learns itself is a group of its own, whose rate the schedule leaves alone.
+    What a loss learns itself are groups of their own, without weight decay. T-Loss has a rate of its own, which the
+    schedule leaves alone; others learn at the network's.
     """
     optimizer = _optimizer_of_network(config, model)
-    groups: list[dict[str, Any]] = loss.parameter_groups() if isinstance(loss, TLoss) else []
-    for group in groups:
+    for group in _groups_of_loss(loss):
         (parameter,) = group["params"]
-        if parameter.is_cuda:
+        if "lr" in group and parameter.is_cuda:
             group["lr"] = torch.tensor(group["lr"], device=parameter.device)
         if ranks.count() > 1:  # the network's gradients are averaged by its wrapper, these by themselves
             parameter.register_hook(lambda gradient: ranks.summed(gradient) / ranks.count())
-        optimizer.add_param_group(group | {"own_rate": True})
+        optimizer.add_param_group(group)
     return optimizer
+
+
+def _groups_of_loss(loss: nn.Module) -> list[dict[str, Any]]:
+    if isinstance(loss, TLoss):
+        return [group | {"own_rate": True} for group in loss.parameter_groups()]
+    return [{"params": [each], "weight_decay": 0.0} for each in loss.parameters() if each.requires_grad]
 
 
 def _optimizer_of_network(config: Config, model: nn.Module) -> torch.optim.Optimizer:

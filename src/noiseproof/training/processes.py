@@ -10,6 +10,7 @@ import os
 import pickle
 import signal
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing import connection
@@ -174,6 +175,7 @@ def _work(
         from noiseproof.training.engine import train_pack
 
         torch.set_num_threads(1)
+        _stop_when_alone()
         import_plugins()
         train_pack(configs, folder=folder, quiet=quiet, sinks=sinks, keep_going=keep_going)
     except KeyboardInterrupt:  # before a run could take it, or pressed twice: the parent says so
@@ -184,6 +186,19 @@ def _work(
         if is_of_memory(error):
             raise SystemExit(OUT_OF_MEMORY) from None
         errors.put(_sendable(error))  # type: ignore[attr-defined]
+
+
+def _stop_when_alone() -> None:
+    """Save and stop if the parent is killed: nobody else would end this process, which holds its runs."""
+    parent = multiprocessing.parent_process()
+    if parent is None or sys.platform == "win32":
+        return
+
+    def watch() -> None:
+        connection.wait([parent.sentinel])
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, name="parent", daemon=True).start()
 
 
 def _sendable(error: Exception) -> Exception:

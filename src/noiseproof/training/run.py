@@ -226,8 +226,11 @@ class Run:
 
     @contextmanager
     def _dropout_of_this_step(self) -> Iterator[None]:
-        """Torch's own dropout draws from the global stream: for the step it becomes this run's."""
-        if not has_dropout(self.model):
+        """Torch's own dropout draws from the global stream: for the step it becomes this run's.
+
+        So does whatever a network from elsewhere draws in its forward pass.
+        """
+        if not has_dropout(self.model) and models.is_of_the_package(self.config.model):
             yield
             return
         devices = [self.device] if self.device.type == "cuda" else []
@@ -298,7 +301,7 @@ class Run:
             "epoch": self.epoch,
             "step": self.step,
             "model": self.model.state_dict(),
-            "loss": self.learned,
+            "loss": self.loss.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "average": self.average.model.state_dict() if self.average is not None else None,
             "meters": self.meters.state,
@@ -343,9 +346,8 @@ class Run:
     def _take(self, state: dict[str, Any]) -> None:
         self.model.load_state_dict(state["model"])
         if "loss" in state:  # not in the first checkpoints
-            kept = self.loss.state_dict()  # with what the config gives, such as class weights
-            given = {name: kept[name] for name in kept.keys() - self.learned.keys()}
-            self.loss.load_state_dict(given | state["loss"])
+            # Earlier checkpoints hold what it learns only, not what the config gives, such as class weights.
+            self.loss.load_state_dict(self.loss.state_dict() | state["loss"])
         optimizers.restore(self.optimizer, state["optimizer"])
         if self.average is not None:
             self.average.model.load_state_dict(state["average"])
