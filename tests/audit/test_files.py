@@ -91,6 +91,15 @@ def test_a_guarded_name_comes_back_as_it_was(tmp_path):
     assert apply_review(data, tmp_path / "reviewed.csv").labels.tolist() == [0, 1, 1, 1]
 
 
+def test_zeros_before_a_number_are_kept_from_a_spreadsheet(tmp_path):
+    data = named_data(("00001", "00010"))
+    write_suspects(found_in(data), data, tmp_path / "suspects.csv")
+    text = (tmp_path / "suspects.csv").read_text()
+    assert "'00001,'00010," in text
+    (tmp_path / "reviewed.csv").write_text(text.replace(",0.9000,", ",0.9000,change"))
+    assert apply_review(data, tmp_path / "reviewed.csv").labels.tolist() == [0, 1, 1, 1]
+
+
 def test_a_single_class_cannot_be_audited(photos, tmp_path):
     made = CliRunner().invoke(app, ["audit", f"folder:{photos.parent}", "--out", str(tmp_path / "audit")])
     assert made.exit_code == 2

@@ -219,3 +219,16 @@ def test_labels_in_another_order_are_warned_of(tmp_path):
     heavy = noise.symmetric(np.arange(10).repeat(500), 0.8, 10, seed=1)  # 20% right, by chance 10%
     np.save(tmp_path / "heavy.npy", heavy.labels)
     assert read(tmp_path / "heavy.npy", heavy.clean, 10).realised_rate == heavy.realised_rate
+
+
+def test_names_that_are_numbers_of_other_classes_are_not_taken_for_indices(tmp_path):
+    """Folders called 0 to 10 are classes in the order of their names: 10 comes before 2."""
+    names = ("0", "1", "10", "2")
+    true = np.array([0, 1, 2, 3])
+    (tmp_path / "given.csv").write_text("label\n0\n1\n10\n2\n")
+    with pytest.raises(ValueError, match="two ways: label 2, '10', is an index, and the name of class 2"):
+        noise.read_labels(tmp_path / "given.csv", true, 11, names)
+    (tmp_path / "indices.csv").write_text("label\n0\n1\n2\n3\n")
+    assert noise.read_labels(tmp_path / "indices.csv", true, 4, names).realised_rate == 0
+    (tmp_path / "same.csv").write_text("label\n0\n1\n1\n0\n")
+    assert noise.read_labels(tmp_path / "same.csv", true, 4, names).realised_rate == 0.5

@@ -72,13 +72,18 @@ def write_suspects(found: LabelAudit, data: LabeledData, path: Path) -> tuple[in
                 [
                     index,
                     safe_cell(str(data.paths[index])) if data.paths is not None else "",
-                    safe_cell(names[found.given[index]]),
-                    safe_cell(names[found.suggested[index]]),
+                    _kept_as_text(names[found.given[index]]),
+                    _kept_as_text(names[found.suggested[index]]),
                     f"{found.scores[index]:.4f}",
                     safe_cell(decisions.get(index, "")),
                 ]
             )
     return len(suspects), len(decisions)
+
+
+def _kept_as_text(name: str) -> str:
+    """A class name for a cell; a spreadsheet would take the zeros before a number away."""
+    return number_as_text(name) if name.isdecimal() and name != str(int(name)) else safe_cell(name)
 
 
 def _decisions_at(path: Path, data: LabeledData) -> dict[int, str]:

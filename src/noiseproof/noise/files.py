@@ -190,9 +190,10 @@ def _column(path: FilePath, rows: list[list[str]], count: int, class_names: Sequ
 def _as_labels(path: FilePath, texts: Sequence[str], class_names: Sequence[str]) -> Labels:
     """Whole numbers as they are, 3.0 for 3 too, and else names of classes."""
     numbers = list(_numbers(texts))
-    if None not in numbers:
-        return np.array(numbers, dtype=np.int64)
     index_of = {name: index for index, name in enumerate(class_names)}
+    if None not in numbers:
+        _refuse_two_readings(path, texts, numbers, [index_of.get(text) for text in texts])
+        return np.array(numbers, dtype=np.int64)
     try:
         return np.array([index_of[text] for text in texts], dtype=np.int64)
     except KeyError:
@@ -203,6 +204,21 @@ def _as_labels(path: FilePath, texts: Sequence[str], class_names: Sequence[str])
             f"{path} must hold class indices, or names of classes throughout, got {_cut(texts[place])} as label "
             f"{place}"
         ) from None
+
+
+def _refuse_two_readings(
+    path: FilePath, texts: Sequence[str], numbers: Sequence[int | None], named: Sequence[int | None]
+) -> None:
+    """Classes may be called 1, 10 and 2: then a name is a number, but not that of the class."""
+    if None in named or numbers == named:
+        return
+    place = next(
+        place for place, (number, index) in enumerate(zip(numbers, named, strict=True)) if number != index
+    )
+    raise ValueError(
+        f"{path} can be read in two ways: label {place}, {_cut(texts[place])}, is an index, and the name of class "
+        f"{named[place]}; save class indices with numpy.save as .npy instead"
+    )
 
 
 def _numbers(texts: Sequence[str]) -> Iterator[int | None]:
