@@ -91,6 +91,13 @@ def test_bad_active_losses():
         losses.active_negative(losses.create("ce"))
     with pytest.raises(TypeError, match="loss: expected an active loss, .* got str"):
         losses.normalized("ce")
+    for module in (torch.nn.CrossEntropyLoss(), torch.nn.Linear(2, 2)):
+        with pytest.raises(TypeError, match=f"per-class losses and no Module, got {type(module).__name__}"):
+            losses.active_negative(module)
+        with pytest.raises(TypeError, match=f"per-class losses and no Module, got {type(module).__name__}"):
+            losses.combine((1.0, module))
+    with pytest.raises(TypeError, match="loss: expected an active loss, .* got the class GCE"):
+        losses.normalized(GCE)
     with pytest.raises(ValueError, match=r"parts: expected at least one \(weight, loss\) pair, got none"):
         losses.combine()
     with pytest.raises(ValueError, match="weight of a part: expected a number >= 0, got -1"):

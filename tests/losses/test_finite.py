@@ -53,6 +53,16 @@ def value_and_gradient(module, logits, target):
     return value.detach(), scores.grad
 
 
+@pytest.mark.parametrize("m", [0.0, 1e-12])
+@pytest.mark.parametrize("name", ["eps-ce+mae", "eps-fl+mae"])
+def test_epsilon_softmax_that_hardly_pushes_is_finite_where_a_probability_is_zero(name, m):
+    logits = torch.tensor([[200.0, 0.0, -200.0], [0.0, 300.0, -torch.inf]])
+    for target in (torch.tensor([0, 1]), torch.tensor([1, 0])):
+        value, gradient = value_and_gradient(losses.create(name, m=m), logits, target)
+        assert value.isfinite()
+        assert gradient.isfinite().all()
+
+
 @pytest.mark.parametrize("dtype", LARGEST_LOGIT, ids=str)
 @every_variant
 def test_finite_at_the_largest_logits(variant, dtype):

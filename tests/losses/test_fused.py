@@ -286,6 +286,38 @@ def test_fused_linear_takes_terms_soft_labels_and_second_derivatives():
     )
 
 
+@pytest.mark.parametrize("reduction", ["mean", "none"])
+def test_what_a_loss_learns_itself_receives_its_gradient_from_a_fused_layer(reduction):
+    hidden, weight, bias, target = linear_problem()
+    tau = torch.nn.Parameter(torch.tensor(0.7, dtype=torch.float64))
+    class_weight = torch.nn.Parameter(torch.rand(9, dtype=torch.float64))
+    options = {"reduction": reduction, "weight": None}
+    for learned, loss in (
+        (tau, losses.RobustLoss(lambda log_p: (1 - (log_p * tau).exp()) / tau, **options)),
+        (class_weight, losses.create("anl-ce", **{**options, "weight": class_weight})),
+    ):
+        expected = loss(F.linear(hidden.flatten(0, 1), weight, bias), target.flatten())
+        inputs = (learned, hidden, weight, bias)
+        exact = torch.autograd.grad(expected.sum(), inputs)
+        value = fused_linear(loss, hidden, weight, bias, target, chunk_rows=4)
+        found = torch.autograd.grad(value.sum(), inputs)
+        torch.testing.assert_close(found, exact, rtol=1e-6, atol=1e-6)
+        with torch.no_grad():
+            untaught = fused_linear(loss, hidden, weight, bias, target, chunk_rows=4)
+        torch.testing.assert_close(untaught, value, rtol=1e-6, atol=1e-6)
+
+
+def test_a_fused_layer_refuses_as_many_labels_in_another_shape():
+    hidden, weight, bias, target = linear_problem()
+    soft = torch.rand(3, 7, 9, dtype=torch.float64)
+    expected = (
+        r"target: expected class indices of shape \(3, 7\) or .* probabilities of shape \(3, 7, 9\) .*, got"
+    )
+    for wrong in (target.t(), target.flatten(), soft.transpose(0, 1), soft.flatten(0, 1), soft.flatten()):
+        with pytest.raises(ValueError, match=rf"{expected} torch\..* of shape \({wrong.shape[0]},"):
+            fused_linear(losses.create("ce"), hidden, weight, bias, wrong)
+
+
 def test_fused_linear_says_what_is_wrong():
     hidden, weight, bias, target = linear_problem()
     loss = losses.create("ce")

@@ -4,6 +4,7 @@
 import os
 import socket
 
+import pytest
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
@@ -27,6 +28,12 @@ def entropy_alone(**options):
     return create("anl-ce*", alpha=0.0, beta=0.0, entropy_weight=1.5, **options)
 
 
+def slope_of_steepness(loss, logits, labels):
+    """Derivative of ``Σ (∂ loss / ∂ logits)²``, in which second derivatives of the loss stand."""
+    (slope,) = torch.autograd.grad(loss(logits, labels), logits, create_graph=True)
+    return torch.autograd.grad(slope.square().sum(), logits)[0]
+
+
 def run_rank(rank, port, results):
     torch.set_num_threads(1)
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
@@ -46,6 +53,9 @@ def run_rank(rank, port, results):
         value = loss(parallel(x[mine]), labels[mine])
         value.backward()
         found[name] = (value.item(), [p.grad.clone() for p in model.parameters()])
+    with torch.no_grad():
+        logits = model(x[mine])
+    found["twice"] = slope_of_steepness(entropy_alone(), logits.requires_grad_(), y[mine])
     results[rank] = found
     dist.destroy_process_group()
 
@@ -57,15 +67,19 @@ def joined(loss, labels):
     return value.item(), [p.grad for p in model.parameters()]
 
 
-def test_two_ranks_equal_one_process():
+@pytest.fixture(scope="module")
+def results():
+    """What each of two ranks found."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     with mp.Manager() as manager:
         shared = manager.dict()
         mp.start_processes(run_rank, args=(port, shared), nprocs=2, start_method=warm.METHOD)
-        results = [shared[0], shared[1]]
+        return [shared[0], shared[1]]
 
+
+def test_two_ranks_equal_one_process(results):
     *_, y = problem()
     uneven = torch.where(torch.arange(16) < 3, -100, y)
     for name, loss, labels in (
@@ -83,3 +97,14 @@ def test_two_ranks_equal_one_process():
 
     # With across_ranks=False each rank sees its own batch, so the two disagree.
     assert abs(results[0]["alone"][0] - results[1]["alone"][0]) > 1e-3
+
+
+def test_second_derivatives_over_two_ranks_are_those_of_one_process(results):
+    model, x, y = problem()
+    with torch.no_grad():
+        logits = model(x)
+    # Each rank's slope is that of both ranks' copies of the loss, so twice as steep, and its square four times.
+    expected = 4 * slope_of_steepness(entropy_alone(), logits.requires_grad_(), y)
+    torch.testing.assert_close(
+        torch.cat([each["twice"] for each in results]), expected, rtol=1e-10, atol=1e-13
+    )

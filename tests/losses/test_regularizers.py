@@ -27,6 +27,17 @@ def test_gradient_equals_autograd_on_the_penalty(regularizer):
         torch.testing.assert_close(p.grad, want, rtol=1e-12, atol=1e-15)
 
 
+@pytest.mark.parametrize("regularizer", [L1(3e-3), L2(3e-3)])
+def test_sparse_gradients_become_dense_ones(regularizer):
+    """The penalty reaches every row, also those that the batch did not use."""
+    words = nn.Embedding(6, 3, sparse=True)
+    words(torch.tensor([1, 4])).sum().backward()
+    expected = words.weight.grad.to_dense()
+    expected += torch.autograd.grad(regularizer.penalty([words.weight]), words.weight)[0]
+    regularizer.add_to_gradients(words.parameters())
+    torch.testing.assert_close(words.weight.grad, expected)
+
+
 def test_values():
     weights = [nn.Parameter(torch.tensor([3.0, -4.0])), nn.Parameter(torch.tensor([[1.0]]))]
     assert L1(0.5).penalty(weights).item() == pytest.approx(0.5 * 8)

@@ -192,6 +192,21 @@ def test_hand_values(name):
     assert actual.item() == pytest.approx(expected, rel=3e-6)
 
 
+@pytest.mark.parametrize("published", [False, True])
+@pytest.mark.parametrize("scale", [0.1, 10.0])
+def test_a_class_that_is_ruled_out_has_no_part_in_a_clipped_norm(published, scale):
+    loss = losses.create("logitclip-ce", published=published)
+    logits = scale * torch.randn(5, 4, dtype=torch.float64)
+    target = torch.randint(4, (5,))
+    ruled_out = torch.cat([logits, torch.full((5, 1), -torch.inf, dtype=torch.float64)], 1).requires_grad_()
+    value = loss(ruled_out, target)
+    torch.testing.assert_close(value, loss(logits, target))
+    (found,) = torch.autograd.grad(value, ruled_out)
+    (expected,) = torch.autograd.grad(loss(logits.requires_grad_(), target), logits)
+    torch.testing.assert_close(found[:, :4], expected)
+    assert (found[:, 4] == 0).all()
+
+
 def test_published_logit_clip_rescales_beyond_the_inverse_of_the_bound():
     logits = [[0.0, math.log(3)]]
     kept = evaluate("logitclip-ce", logits, [0], bound=0.5, published=True)  # log 3 < 1/0.5

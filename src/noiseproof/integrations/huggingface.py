@@ -48,13 +48,14 @@ class TrainerLoss(nn.Module):
         logits = _logits_of(outputs)
         if labels is None:
             raise ValueError("labels: expected them in every batch under the name 'labels', got none")
-        if labels.is_floating_point() or labels.numel() != logits[..., 0].numel():
+        if labels.is_floating_point() or labels.shape != logits.shape[:-1]:
             raise ValueError(
                 f"labels: expected class indices of shape {tuple(logits.shape[:-1])} for logits of shape "
                 f"{tuple(logits.shape)}, classes last, got {labels.dtype} of shape {tuple(labels.shape)}"
             )
         self.loss.to(logits.device)  # class weights, which the Trainer knows nothing of
-        each: Tensor = self.loss(logits.flatten(0, -2), labels.to(logits.device).flatten())
+        labels = labels.to(logits.device).long()  # in a narrow type -100 would wrap around to a class
+        each: Tensor = self.loss(logits.flatten(0, -2), labels.flatten())
         if num_items_in_batch is None:
             num_items_in_batch = (labels != self.loss.ignore_index).sum().clamp(min=1)
         if isinstance(num_items_in_batch, Tensor):

@@ -11,6 +11,8 @@ Module needs an active loss defined at the top level of a module, not a lambda.
 
 from typing import TypeAlias, Unpack
 
+from torch import nn
+
 from noiseproof.losses import checks
 from noiseproof.losses.calculus import (
     Active,
@@ -124,9 +126,11 @@ def _term(part: Part) -> Term:
 
 
 def _active(loss: PerClass) -> PerClass:
-    if isinstance(loss, RobustLoss | Term) or not callable(loss):
+    # A Module would be called, but its parameters would be missing from those of the loss.
+    if isinstance(loss, nn.Module | Term | type) or not callable(loss):
+        came = f"the class {loss.__name__}" if isinstance(loss, type) else type(loss).__name__
         raise TypeError(
-            "loss: expected an active loss, a function from log-probabilities to per-class losses, got "
-            f"{type(loss).__name__}"
+            "loss: expected an active loss, a function from log-probabilities to per-class losses and no Module, "
+            f"got {came}"
         )
     return loss

@@ -138,10 +138,11 @@ def pixels_and_dice(
     if target.is_floating_point():
         total = each.new_full((len(each),), each.shape[1])
     else:
-        labelled = target != ignore_index
+        classes = target.long()  # in a narrow type ignore_index would wrap around to a class
+        labelled = classes != ignore_index
         weights = labelled.to(each.dtype)
         if weight is not None:
-            weights = weights * weight.to(each.dtype)[torch.where(labelled, target, 0).long()]
+            weights = weights * weight.to(each.dtype)[torch.where(labelled, classes, 0)]
         total = weights.flatten(1).sum(1)
     mean = each.sum(1) / torch.where(total > 0, total, 1.0)
     dice = soft_dice(

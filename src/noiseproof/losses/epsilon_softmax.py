@@ -37,10 +37,11 @@ class AfterEpsilonSoftmax(Term):
 
     def transformed(self, log_p: Tensor) -> Tensor:
         """``log p'``. The top class is ``1 − (1−p)/(m+1)``: m + p itself would lose p to rounding."""
-        top = torch.zeros_like(log_p).scatter(1, log_p.argmax(1, keepdim=True), 1.0)
-        log_top = torch.log1p(torch.expm1(log_p) / (self.m + 1))
+        top = log_p.argmax(1, keepdim=True)
+        # Of the top class alone: another's p may be 0, where for m = 0 this logarithm has no finite slope.
+        log_top = torch.log1p(torch.expm1(log_p.gather(1, top)) / (self.m + 1))
         log_other = log_p - math.log1p(self.m)
-        return torch.where(top > 0, log_top, log_other).clamp(min=math.log(self.p_floor))
+        return log_other.scatter(1, top, log_top).clamp(min=math.log(self.p_floor))
 
 
 def _with_mae(loss: PerClass, alpha: float, beta: float, m: float, p_floor: float) -> WeightedSum:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from noiseproof.losses import checks
 from noiseproof.losses.calculus import Term, WeightedSum
-from noiseproof.losses.labels import Labels, is_transformed, read_labels
+from noiseproof.losses.labels import Labels, first_position, is_transformed, read_labels
 
 SLICE_ELEMENTS = 1 << 19
 """Logits evaluated at a time on the CPU: few enough that all intermediate results stay in its cache."""
@@ -99,15 +99,37 @@ def _check_tensors(logits: Tensor, target: Tensor) -> None:
 
 
 def _per_sample(term: Term, logits: Tensor, labels: Labels) -> Tensor:
-    if not _pays_to_slice(logits, labels):
+    rowwise, batchwise = _taken_apart(term) if _pays_to_slice(logits, labels) else (None, term)
+    if rowwise is None or learns(rowwise, logits, labels):
         return term.per_sample(log_probabilities(logits), labels)
+    per_sample = _sliced(rowwise, logits, labels)
+    if batchwise is None:
+        return per_sample
+    return per_sample + batchwise.per_sample(log_probabilities(logits), labels)
+
+
+def _taken_apart(term: Term) -> tuple[Term | None, Term | None]:
+    """Return what of a loss may go slice by slice, and what needs the whole batch; ``None`` is nothing."""
     if term.rowwise:
-        return _sliced(term, logits, labels)
-    if isinstance(term, WeightedSum):
-        sliced = WeightedSum(tuple(part for part in term.parts if part[1].rowwise))
-        whole = WeightedSum(tuple(part for part in term.parts if not part[1].rowwise))
-        return _sliced(sliced, logits, labels) + whole.per_sample(log_probabilities(logits), labels)
-    return term.per_sample(log_probabilities(logits), labels)
+        return term, None
+    if not isinstance(term, WeightedSum):
+        return None, term
+    pairs = [(weight, _taken_apart(part)) for weight, part in term.parts]
+    rowwise = tuple((weight, rows) for weight, (rows, _) in pairs if rows is not None)
+    batchwise = tuple((weight, batch) for weight, (_, batch) in pairs if batch is not None)
+    return WeightedSum(rowwise) if rowwise else None, WeightedSum(batchwise)
+
+
+def learns(term: Term, logits: Tensor, labels: Labels) -> bool:
+    """Whether a row-wise term holds numbers that are learned themselves, such as a temperature in a user's loss.
+
+    A function does not say what it refers to. Its loss of a single position, which nothing else gives a gradient
+    to, does.
+    """
+    if not torch.is_grad_enabled():
+        return False
+    log_p = log_probabilities(first_position(logits.detach()))
+    return term.per_sample(log_p, labels.of_first_position()).requires_grad
 
 
 def _pays_to_slice(logits: Tensor, labels: Labels) -> bool:
@@ -120,6 +142,7 @@ def _pays_to_slice(logits: Tensor, labels: Labels) -> bool:
         and not is_transformed(logits)
         and not is_transformed(labels.tensor)
         and not labels.tensor.requires_grad
+        and torch.autograd.forward_ad._current_level < 0
     )
 
 
@@ -133,8 +156,9 @@ class _SlicedRows(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, labels: Labels, term: Term) -> Tensor:
-        ctx.save_for_backward(logits)
-        ctx.labels, ctx.term = labels, term
+        # Labels are saved as logits are, so that torch raises an error where either was overwritten since.
+        ctx.save_for_backward(logits, *labels.of_rows(slice(None)))
+        ctx.labels_type, ctx.term = type(labels), term
         slices = [
             term.per_sample(log_probabilities(logits[rows]), labels.of_rows(rows))
             for rows in _row_slices(logits)
@@ -144,11 +168,13 @@ class _SlicedRows(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor, None, None]:
         (grad_per_sample,) = grad_outputs
-        (logits,) = ctx.saved_tensors
-        labels, term = ctx.labels, ctx.term
-        if torch.is_grad_enabled():  # a second derivative is wanted: let autograd see the whole of it
-            per_sample = term.per_sample(log_probabilities(logits), labels)
-            (grad,) = torch.autograd.grad(per_sample, logits, grad_per_sample, create_graph=True)
+        logits, *fields = ctx.saved_tensors
+        labels, term = ctx.labels_type(*fields), ctx.term
+        again = torch.is_grad_enabled()  # a second derivative is wanted: let autograd see the whole of it
+        if again or is_transformed(grad_per_sample):
+            with torch.enable_grad():
+                per_sample = term.per_sample(log_probabilities(logits), labels)
+            (grad,) = torch.autograd.grad(per_sample, logits, grad_per_sample, create_graph=again)
             return grad, None, None
         grad = torch.empty_like(logits)
         for rows in _row_slices(logits):

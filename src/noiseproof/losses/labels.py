@@ -37,6 +37,11 @@ class IndexLabels(NamedTuple):
         """Return the labels of some rows, for evaluating a loss row by row."""
         return IndexLabels(self.indices[rows], self.valid[rows], None)
 
+    def of_first_position(self) -> "IndexLabels":
+        """Return the label of one position, for a look at a loss that costs next to nothing."""
+        first = (slice(1),) * self.indices.ndim
+        return IndexLabels(self.indices[first], self.valid[first], None)
+
     def expected(self, loss: PerClass, log_p: Tensor) -> Tensor:
         """Loss of the labelled class (N, d1, …); only that class is evaluated."""
         return _of_each_class(loss, log_p.gather(1, self.indices.unsqueeze(1))).squeeze(1)
@@ -76,6 +81,10 @@ class SoftLabels(NamedTuple):
     def of_rows(self, rows: slice) -> "SoftLabels":
         """Return the labels of some rows, for evaluating a loss row by row."""
         return SoftLabels(self.probabilities[rows])
+
+    def of_first_position(self) -> "SoftLabels":
+        """Return the label of one position, for a look at a loss that costs next to nothing."""
+        return SoftLabels(first_position(self.probabilities))
 
     def expected(self, loss: PerClass, log_p: Tensor) -> Tensor:
         """Expected loss over the label's distribution (N, d1, …)."""
@@ -136,10 +145,11 @@ def read_labels(
             f"{tuple(logits.shape)} (or floating-point probabilities of the same shape), got {target.dtype} "
             f"of shape {tuple(target.shape)}"
         )
+    target = target.long()  # in a narrow type ignore_index and K would wrap around to classes
     valid = target != ignore_index
     if _may_read_values(target, check_labels):
         _check_range(target, valid, logits.shape[1], ignore_index)
-    return IndexLabels(torch.where(valid, target, 0).long(), valid, weight)
+    return IndexLabels(torch.where(valid, target, 0), valid, weight)
 
 
 def _index_shape(logits: Tensor) -> tuple[int, ...]:
@@ -163,9 +173,15 @@ def _may_read_values(target: Tensor, check_labels: bool | None) -> bool:
     return target.device.type == "cpu" if check_labels is None else check_labels
 
 
+def first_position(of_classes: Tensor) -> Tensor:
+    """All classes of the first position of a tensor (N, K, d1, …), as (1, K, 1, …)."""
+    return of_classes[(slice(1), slice(None), *[slice(1)] * (of_classes.ndim - 2))]
+
+
 def is_transformed(tensor: Tensor) -> bool:
-    """Whether ``tensor`` stands for many, as inside :func:`torch.func.vmap`."""
-    return bool(torch._C._functorch.is_functorch_wrapped_tensor(tensor))
+    """Whether ``tensor`` stands for many, as inside :func:`torch.func.vmap` or with ``is_grads_batched``."""
+    functorch = torch._C._functorch
+    return bool(functorch.is_functorch_wrapped_tensor(tensor) or functorch.is_legacy_batchedtensor(tensor))
 
 
 def _check_range(target: Tensor, valid: Tensor, num_classes: int, ignore_index: int) -> None:

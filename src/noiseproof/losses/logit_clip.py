@@ -16,6 +16,8 @@ from noiseproof.losses.per_class import CE
 def clip_logits(logits: Tensor, bound: float, *, published: bool = False) -> Tensor:
     """Scale each sample's logits so that their Euclidean norm over the classes is at most ``bound``.
 
+    A class that is ruled out, with a logit of −∞, has no part in the norm and stays ruled out.
+
     Args:
         logits: (N, K), (N, K, d1, …) or (K,).
         bound: δ, over 0.
@@ -33,11 +35,15 @@ def clip_logits(logits: Tensor, bound: float, *, published: bool = False) -> Ten
         return logits  # the loss that comes next says what is wrong with these
     if logits.element_size() < 4:
         logits = logits.float()
-    norm: Tensor = torch.linalg.vector_norm(logits, dim=min(1, logits.ndim - 1), keepdim=True)
+    ruled_out = logits.isneginf()
+    finite = logits.masked_fill(ruled_out, 0.0)
+    norm: Tensor = torch.linalg.vector_norm(finite, dim=min(1, logits.ndim - 1), keepdim=True)
     if published:
         threshold = 1 / bound
-        return logits * torch.where(norm > threshold, bound / norm.clamp(min=threshold), 1.0)
-    return logits * (bound / norm.clamp(min=bound))
+        scale = torch.where(norm > threshold, bound / norm.clamp(min=threshold), 1.0)
+    else:
+        scale = bound / norm.clamp(min=bound)
+    return (finite * scale).masked_fill(ruled_out, -torch.inf)
 
 
 def logit_clipped_cross_entropy(

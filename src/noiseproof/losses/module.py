@@ -123,6 +123,7 @@ class RobustLoss(nn.Module):
 
     def label_weight(self, target: Tensor) -> Tensor:
         """What a mean over class indices divides by: the sum of the weights of the labels in use."""
+        target = target.long()  # in a narrow type ignore_index would wrap around to a class
         used = target != self.ignore_index
         if self.weight is None:
             return used.sum()

@@ -53,6 +53,8 @@ class _OfParameters(ABC):
         for p in trained:
             if p.grad is None:
                 p.grad = torch.zeros_like(p)
+            elif p.grad.is_sparse:  # the penalty's is not: it reaches rows that the batch did not use, too
+                p.grad = p.grad.to_dense()
         grads = [p.grad for p in trained if p.grad is not None]
         torch._foreach_add_(grads, self._gradients(list(trained)), alpha=self.strength)
 

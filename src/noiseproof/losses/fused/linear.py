@@ -12,12 +12,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from noiseproof.losses.calculus import Term
-from noiseproof.losses.evaluate import evaluate, evaluate_plainly
+from noiseproof.losses.evaluate import evaluate, evaluate_plainly, learns
 from noiseproof.losses.fused import launch
 from noiseproof.losses.fused.gate import has_kernels_for, plan_for
 from noiseproof.losses.fused.operators import scaled
 from noiseproof.losses.fused.plan import Plan
-from noiseproof.losses.labels import read_labels
+from noiseproof.losses.labels import IndexLabels, read_labels
 from noiseproof.losses.module import RobustLoss, evaluates_its_term
 
 CHUNK_BYTES = 1 << 28
@@ -38,15 +38,16 @@ def fused_linear(
     For many classes the logits and their gradient are the largest tensors of a training step: 2 GiB each for 8192
     rows and 131,072 classes in bfloat16. Here they take 256 MiB. On a GPU the fused kernels make the gradients,
     elsewhere torch's own operations do, piece by piece too. Soft labels, ANL-CE* (whose regulariser looks at the
-    whole batch) and losses that change their logits are evaluated on all logits at once. The gradient of the
-    weights is summed up over the pieces in the weights' own precision.
+    whole batch), losses that change their logits and losses that learn a number or class weights of their own are
+    evaluated on all logits at once. The gradient of the weights is summed up over the pieces in the weights' own
+    precision.
 
     Args:
         loss: a loss Module, whose weight, ignore_index and reduction count; or a term.
         hidden: features (…, H).
         weight: of the linear layer (K, H).
         bias: of the linear layer (K,), or ``None``.
-        target: class indices (…).
+        target: class indices (…), or probabilities (…, K).
         chunk_rows: rows whose logits exist at a time; by default as many as take 256 MiB.
 
     Example:
@@ -63,6 +64,7 @@ def fused_linear(
     """
     module = loss if isinstance(loss, RobustLoss) else RobustLoss(loss)
     _check(hidden, weight, bias, chunk_rows)
+    _check_target(target, hidden, weight.shape[0])
     if torch.is_autocast_enabled(hidden.device.type):
         dtype = torch.get_autocast_dtype(hidden.device.type)
         hidden, weight = hidden.to(dtype), weight.to(dtype)
@@ -72,9 +74,9 @@ def fused_linear(
         module.term.rowwise
         and evaluates_its_term(type(module))
         and not target.is_floating_point()
-        and target.shape == hidden.shape[:-1]
         and target.numel() > 0
         and not torch.compiler.is_compiling()
+        and not _learns(module, rows, weight.shape[0])
     )
     if not in_pieces:
         if target.is_floating_point():
@@ -95,6 +97,27 @@ def _check(hidden: Tensor, weight: Tensor, bias: Tensor | None, chunk_rows: int 
         raise ValueError(f"bias: expected one number a class, ({weight.shape[0]},), got {tuple(bias.shape)}")
     if chunk_rows is not None and chunk_rows < 1:
         raise ValueError(f"chunk_rows: expected a number of rows of at least 1, got {chunk_rows}")
+
+
+def _check_target(target: Tensor, hidden: Tensor, classes: int) -> None:
+    """Refuse labels of another shape, even of as many rows: those would go to other rows than their own."""
+    indices, probabilities = tuple(hidden.shape[:-1]), (*hidden.shape[:-1], classes)
+    if tuple(target.shape) != (probabilities if target.is_floating_point() else indices):
+        raise ValueError(
+            f"target: expected class indices of shape {indices} or floating-point probabilities of shape "
+            f"{probabilities} for features of shape {tuple(hidden.shape)}, got {target.dtype} of shape "
+            f"{tuple(target.shape)}"
+        )
+
+
+def _learns(module: RobustLoss, rows: Tensor, classes: int) -> bool:
+    """Whether the loss has something to learn itself, of which the layer's own backward pass knows nothing."""
+    if module.weight is not None and module.weight.requires_grad:
+        return True
+    logits = rows.new_zeros((1, classes))
+    indices = logits.new_zeros(1, dtype=torch.long)
+    takes_constants_only = plan_for(module.term, logits, indices, None) is not None  # as the kernels do
+    return not takes_constants_only and learns(module.term, logits, IndexLabels(indices, indices == 0, None))
 
 
 class _Work:
@@ -121,6 +144,7 @@ class _Work:
 
     def total_weight(self, labels: Tensor) -> Tensor:
         """Sum of the weights in use, by which a mean divides; 1 if there are none."""
+        labels = labels.long()  # in a narrow type ignore_index would wrap around to a class
         used = labels != self.ignore_index
         weights = used.float()
         if self.class_weight is not None:
