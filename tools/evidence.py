@@ -31,6 +31,9 @@ import isic_winners
 LEAST_SECONDS = 45.0
 """With less time left, no slice is started."""
 
+FAILED = 1
+"""Exit status of ``noiseproof bench`` where a run failed; after any other than 0 nothing more is started."""
+
 
 @dataclass(frozen=True)
 class Slice:
@@ -182,7 +185,11 @@ def tell(pieces: Sequence[Slice], results: Path, folder: Path) -> None:
 
 
 def train(pieces: Sequence[Slice], results: Path, folder: Path, limits: Limits) -> int:
-    """Train slices in turn until all are whole or the time is used up."""
+    """Train slices in turn until all are whole or the time is used up; 1 where a run of theirs failed.
+
+    A failed run is left alone until ``noiseproof bench --retry-failed``, so the next slices do not wait for it.
+    """
+    failed = 0
     deadline = None if limits.seconds is None else time.monotonic() + limits.seconds
     for piece in pieces:
         if piece.hashes() <= recorded(results, piece, [piece.grid]):
@@ -198,7 +205,7 @@ def train(pieces: Sequence[Slice], results: Path, folder: Path, limits: Limits) 
         left = None if deadline is None else deadline - time.monotonic()
         if left is not None and left < LEAST_SECONDS:
             print(f"Stopped before {piece.name}: {in_words(max(0.0, left))} left.")
-            return 0
+            return failed
         file = results_file(results, piece.grid)
         aside = set_aside(file, folder / "again")
         words = command(piece, results, aside.parent if aside else folder, aside)
@@ -209,11 +216,23 @@ def train(pieces: Sequence[Slice], results: Path, folder: Path, limits: Limits) 
         ended = subprocess.run([sys.executable, "-m", "noiseproof", *words], check=False).returncode
         if aside is not None:
             write_results(file, read_records(aside))
-        if ended:
+        if ended == FAILED:
+            print(f"{piece.name}: a run failed; going on with the next slice", flush=True)
+            failed = FAILED
+        elif ended:
             return ended
         if piece.hashes() <= recorded(results, piece):
             finish(piece, results)
-    return 0
+    return failed
+
+
+def chosen(only: str) -> list[Slice]:
+    """Slices whose names begin with one of these, which commas part; all where none is said."""
+    starts = [start for text in only.split(",") if (start := text.strip())]
+    for start in starts:
+        if not any(piece.name.startswith(start) for piece in SLICES):
+            raise ValueError(f"no slice begins with {start}; there are {', '.join(p.name for p in SLICES)}")
+    return [piece for piece in SLICES if not starts or piece.name.startswith(tuple(starts))]
 
 
 def finish(piece: Slice, results: Path) -> None:
@@ -244,9 +263,10 @@ def main() -> int:
     parser.add_argument("--results", type=Path, default=Path("results"))
     parser.add_argument("--folder", type=Path, default=Path("runs"))
     said = parser.parse_args()
-    pieces = [piece for piece in SLICES if piece.name.startswith(tuple(said.only.split(",")))]
-    if not pieces:
-        parser.error(f"no slice begins with {said.only}; there are {', '.join(each.name for each in SLICES)}")
+    try:
+        pieces = chosen(said.only)
+    except ValueError as error:
+        parser.error(str(error))
     if said.list:
         tell(pieces, said.results, said.folder)
         return 0

@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 from noiseproof.command_line import bench as bench_module
 from noiseproof.command_line.options import read_setting
 from noiseproof.grids import names
+from noiseproof.grids.runner import run_cells
 from noiseproof.results import read_records
 from noiseproof.training.store import Store
 
@@ -143,6 +144,33 @@ def test_records_also_hold_what_was_trained_before(bench, tmp_path):
     bench(*PART, "--processes", "1", "--quiet")
     bench(*PART, "--quiet", "--records", "late.jsonl")
     assert len(read_records(tmp_path / "late.jsonl")) == 4
+
+
+def test_records_also_hold_what_another_process_finishes_meanwhile(bench, tmp_path, monkeypatch):
+    train = bench_module._run
+
+    def beaten_to_it(cells, recorded, options, display):
+        run_cells(cells[:3], folder=options.folder, processes=1)
+        return train(cells, recorded, options, display)
+
+    monkeypatch.setattr(bench_module, "_run", beaten_to_it)
+    done = bench(*PART, "--processes", "1", "--records", "r.jsonl")
+    assert done.exit_code == 0, done.output
+    assert "4 runs: 4 finished." in done.output
+    assert len(read_records(tmp_path / "r.jsonl")) == 4
+
+
+def test_the_table_shows_only_runs_of_what_was_asked_for(bench, tmp_path):
+    """Neither other seeds nor other settings of a file from which runs were taken."""
+    longer = ("--set", "epochs=3", "--set", "train_size=200", "--device", "cpu")
+    one = ("digits-table", "--methods", "ce", "--noise", "clean", "--processes", "1", "--records", "r.jsonl")
+    bench(*one, "--seeds", "2,3", *longer, "--quiet")
+    done = bench(*one, "--seeds", "1", *SMALL)
+    assert done.exit_code == 0, done.output
+    own = [line for line in read_records(tmp_path / "r.jsonl") if line.seed == 1]
+    assert f"{own[0].score:.2f} (1)" in done.output
+    assert "(3)" not in done.output
+    assert "recorded with a config" not in done.output
 
 
 def test_failures_are_told_and_the_exit_says_so(bench):

@@ -94,6 +94,42 @@ def test_slices_are_trained_in_turn_and_once(evidence, tmp_path, monkeypatch, ca
     assert "4 of   4" in capfd.readouterr().out
 
 
+def test_a_run_that_fails_does_not_hold_up_the_slices_after_it(evidence, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("mine.toml").write_text(GRID)
+    pieces = [evidence.Slice(f"seed-{seed}", "mine.toml", seeds=seed) for seed in "12"]
+
+    def started(status):
+        """Seeds of the slices that were begun, where the first of them ends so."""
+        seeds = []
+
+        def run(command, check):
+            seeds.append(command[command.index("--seeds") + 1])
+            return SimpleNamespace(returncode=status if len(seeds) == 1 else 0)
+
+        monkeypatch.setattr(evidence, "subprocess", SimpleNamespace(run=run))
+        return evidence.train(pieces, Path("results"), Path("runs"), evidence.Limits()), seeds
+
+    assert started(1) == (1, ["1", "2"])
+    assert "seed-1: a run failed; going on with the next slice" in capsys.readouterr().out
+    for status in (2, 130, -9):
+        assert started(status) == (status, ["1"])
+    assert started(0) == (0, ["1", "2"])
+
+
+def test_only_the_slices_that_are_named_are_chosen(evidence):
+    def names(only):
+        return [piece.name for piece in evidence.chosen(only)]
+
+    assert names("") == [piece.name for piece in evidence.SLICES]
+    assert names("parts,") == ["parts"]
+    assert names(" marginals , parts") == ["parts", "marginals"]
+    assert names("cifar100-1") == ["cifar100-1"]
+    assert names("isic-") == ["isic-tuning", "isic-1", "isic-alternatives", "isic-all"]
+    with pytest.raises(ValueError, match="no slice begins with prats; there are isic-tuning,"):
+        names("parts,prats")
+
+
 def test_runs_that_lack_what_their_grid_is_about_are_trained_again(evidence, tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
     Path("pulls.toml").write_text(

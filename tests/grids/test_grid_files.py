@@ -5,8 +5,10 @@ import re
 from pathlib import Path
 
 import pytest
+from tests.results.making import gathered_of
 
 from noiseproof.grids import Grid, Method, files, load
+from noiseproof.results import table_of
 
 GOOD = """
 title = "Mine"
@@ -86,6 +88,16 @@ def test_a_file_expands_ranges_and_merges_settings(write):
         ("beta = [1.0, 5.0]", "beta = 5.0", "expected for_each to be a table of lists, got 5.0"),
         ('title = "Mine"', 'kind = "tabel"', "kind of grid mine: unknown name 'tabel'; did you mean 'table'"),
         ('title = "Mine"', "title = ", "grid mine: not TOML"),
+        (
+            'title = "Mine"',
+            'published = "cifar11"',
+            "published of grid mine: unknown name 'cifar11'; did you mean 'cifar10'",
+        ),
+        (
+            'title = "Mine"',
+            'columns = { "sym-0.4" = "a", "sym-0.40" = "b" }',
+            "'sym-0.4' stands twice among its columns",
+        ),
     ],
 )
 def test_a_slip_is_told_with_its_place_and_the_nearest_name(write, old, new, message):
@@ -93,6 +105,24 @@ def test_a_slip_is_told_with_its_place_and_the_nearest_name(write, old, new, mes
     path = write(GOOD.replace(old, new, 1))
     with pytest.raises(ValueError, match=re.escape(message)):
         load(path).cells()
+
+
+def test_a_noise_may_be_spelt_in_any_way_that_can_be_read(write):
+    """Runs are recorded, and the paper's columns called, by one spelling."""
+    path = write(
+        'dataset = "cifar10"\npublished = "cifar10"\nnoises = ["sym-0.40", "asym-.2"]\nseeds = [1]\n'
+        'methods = [{ label = "CE", loss = "ce" }]\ncolumns = { "asym-0.20" = "sym-0.8" }\n'
+    )
+    grid = load(path)
+    assert grid.noises == ("sym-0.4", "asym-0.2")
+    assert (grid.column("sym-0.40"), grid.column("asym-0.2")) == ("sym-0.4", "sym-0.8")
+    assert [cell.noise for cell in grid.cells()] == [cell.config.noise for cell in grid.cells()]
+    assert [noise for _, noise in grid.narrowed(cells=["ce@sym-.4"]).pairs] == ["sym-0.4"]
+    found = gathered_of(grid, lambda cell: 50.0)
+    assert found.only_of_the_grid(methods=True, noises=True).results == found.results
+    table = table_of(found)
+    assert table.noises == ("sym-0.4", "asym-0.2")
+    assert all(cell.ours is not None and cell.published is not None for cell in table.cells.values())
 
 
 def test_a_grid_takes_what_it_does_not_say_from_the_one_it_is_like(write):

@@ -196,6 +196,22 @@ def test_a_store_and_back(tmp_path):
             '{"dataset": "d", "loss": "ce", "noise": "clean", "seed": 1, "test_accuracy": "x", "config_hash": "0"}',
             "test_accuracy: expected a number",
         ),
+        *(
+            (f'{{"dataset": "d", "loss": "ce", {said}, "test_accuracy": 1, "config_hash": "0"}}', message)
+            for said, message in (
+                (
+                    '"noise": "clean", "seed": 1.7',
+                    "line 2: no result: seed: expected a whole number, got 1.7",
+                ),
+                ('"noise": "clean", "seed": "1"', "seed: expected a whole number, got '1'"),
+                ('"noise": "clean", "seed": true', "seed: expected a whole number, got True"),
+                ('"noise": ["a"], "seed": 1', r"noise: expected a text, got \['a'\]"),
+            )
+        ),
+        (
+            '{"dataset": "d", "loss": "ce", "noise": "clean", "seed": 1, "test_accuracy": 1, "config_hash": 7}',
+            "config_hash: expected a text, got 7",
+        ),
     ],
 )
 def test_a_bad_line_is_named(tmp_path, text, message):

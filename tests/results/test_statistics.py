@@ -65,6 +65,10 @@ def test_ranks_are_scipys():
         assert ranks(list(values)) == list(stats.rankdata(-values))
 
 
+def test_means_that_differ_by_rounding_alone_share_their_place():
+    assert ranks([98.5144, 98.51436666, 98.6, 98.5147]) == [3.5, 3.5, 1.0, 2.0]
+
+
 def test_bootstrap_of_three_is_what_enumeration_gives():
     values = np.array([1.0, 2.0, 6.0])
     means = sorted(float(np.mean(each)) for each in itertools.product(values, repeat=3))

@@ -55,9 +55,31 @@ def test_nothing_is_bold_with_few_seeds_nor_beside_a_higher_single_seed():
 
 
 def test_seeds_are_paired_only_where_both_have_them():
-    """They share one seed, which supports nothing: both are bold."""
-    table = table_with({"gce": (50, 51, 52, None, None), "anl-ce": (None, None, 80, 81, 82)})
+    """They share three of four, by which neither is ahead."""
+    table = table_with({"gce": (50, 80, 81, 82, None), "anl-ce": (None, 81, 80, 82, 90)})
     assert bold(table) == {"GCE", "ANL-CE"}
+
+
+def test_a_second_one_is_bold_only_by_three_shared_seeds_or_more():
+    """Of two, or none, no interval could say that it is beaten by thirty points."""
+    for accuracies in (
+        {"gce": (50, 51, 52, None, None, None), "anl-ce": (None, None, None, 80, 81, 82)},
+        {"gce": (50, 51, 52, None), "anl-ce": (None, 80, 99, 82)},
+    ):
+        table = table_with(accuracies)
+        assert bold(table) == {"ANL-CE"}
+        assert any("three shared seeds or more" in rule for rule in table.rules())
+
+
+def test_means_that_only_rounding_parts_share_rank_and_bold():
+    """On 359 test images these are (354 + 353 + 353) and (353.67 · 3) right ones: 98.5144 and 98.51436̅."""
+    first, second = (98.8858, 98.3287, 98.3287), (98.6072, 98.6072, 98.3287)
+    for order in (("gce", "alf"), ("alf", "gce")):
+        table = table_with(dict(zip(order, (first, second), strict=True)) | {"ce": (10, 11, 12)})
+        assert [table.cells[method, "sym-0.6"].rank for method in table.methods] == [1.5, 1.5, 3.0]
+        assert bold(table) == {"GCE", "ALF"}
+    steady = table_with({"gce": (80, 81, 82), "anl-ce": (80.0001, 81.0001, 82.0001)})
+    assert bold(steady) == {"GCE", "ANL-CE"}, "a lead as small as rounding is none"
 
 
 def test_ranks_count_whole_columns_only():
@@ -158,13 +180,58 @@ def test_other_seeds_of_a_part_of_a_grid_have_no_other_config(tmp_path):
     assert (part.other_config, part.left_out, part.missing, len(part.results)) == (0, 0, 0, 4)
 
 
+def test_a_line_of_another_config_never_joins_a_cell_that_has_its_own(tmp_path):
+    """Seed 2 was trained for 30 epochs, seed 1 for the grid's 4: their mean would be of two experiments."""
+    grid = grid_of(methods=("ce",), seeds=(1, 2))
+    longer = grid.narrowed(settings={"epochs": 30})
+    file = tmp_path / "file.jsonl"
+    write_results(file, [result_of(grid.cells()[0], 50.0), result_of(longer.cells()[1], 90.0)])
+    for part in (grid, grid.narrowed(seeds=[1]), grid.narrowed(seeds=[2])):
+        gathered = gather(part, files=[file])
+        assert [(each.seed, each.score) for each in gathered.results] == [(1, 50.0)]
+        assert (gathered.other_config, gathered.left_out) == (0, 1)
+        assert any("other data or other settings" in note for note in table_of(gathered).notes)
+
+
+def test_every_line_of_another_config_that_is_shown_is_told(tmp_path):
+    """Also one whose seed the grid does not have, until that seed is left out."""
+    grid = grid_of(methods=("ce",), seeds=(1,))
+    longer = grid.narrowed(seeds=[1, 7])
+    file = tmp_path / "file.jsonl"
+    lines = [result_of(cell, 70.0) for cell in longer.narrowed(settings={"epochs": 30}).cells()]
+    write_results(file, lines)
+    gathered = gather(grid, files=[file])
+    assert [each.seed for each in gathered.results] == [1, 7]
+    assert gathered.other_config == 2
+    assert any(note.startswith("2 runs were recorded with a config") for note in table_of(gathered).notes)
+    assert gathered.only_of_the_grid(seeds=True).other_config == 1
+
+
+def test_numbers_of_runs_without_what_was_said_are_not_shown_as_if_they_had_it(tmp_path):
+    grid = grid_of(methods=("ce", "gce"), seeds=(1,))
+    file = tmp_path / "file.jsonl"
+    extra = replace(result_of(grid.cells()[0], 70.0), method="mine", loss="mae", config_hash="1" * 16)
+    write_results(file, [*(result_of(cell, 70.0) for cell in grid.cells()), extra])
+    for said in ({"epochs": 30}, {"precision": "bf16"}, {"loss_parameters": {"q": 0.5}}):
+        methods = ["gce"] if "loss_parameters" in said else None
+        gathered = gather(grid.narrowed(methods, settings=said), files=[file])
+        assert (gathered.results, gathered.left_out) == ((), 3)
+    # What was said and a config of another day: still shown.
+    said = grid.narrowed(settings={"epochs": 30, "device": "cpu"})
+    old = [replace(result_of(cell, 71.0), config_hash=f"{n:016}") for n, cell in enumerate(said.cells())]
+    write_results(file, old)
+    gathered = gather(said, files=[file])
+    assert [each.score for each in gathered.results] == [71.0, 71.0]
+    assert (gathered.other_config, gathered.left_out) == (2, 3)
+
+
 def test_runs_that_the_grid_does_not_have_can_be_left_out(tmp_path):
     grid = grid_of(seeds=(1,))
     own = result_of(grid.cells()[0], 70.0)
     others = [
         replace(own, config_hash="1" * 16, method="mine", loss="mae"),
         replace(own, config_hash="2" * 16, noise="asym-0.1"),
-        replace(own, config_hash="3" * 16, seed=7),
+        result_of(grid.narrowed(seeds=[7]).cells()[0], 70.0),
     ]
     file = tmp_path / "file.jsonl"
     write_results(file, [own, *others])
@@ -232,6 +299,28 @@ def test_latex_is_well_formed():
     assert text.count("paper}") == 12
     assert r"\toprule" in text
     assert "paper}" not in TEXT_FORMATS["latex"](table, False)
+
+
+def test_a_label_at_the_head_of_a_latex_row_is_no_option_of_the_line_break():
+    labels = ("[1cm] first", "*starred", "plain [x]")
+    table = build_table(
+        grid_of(methods=[Method(label, "ce", {"l1": n}) for n, label in enumerate(labels)]), []
+    )
+    text = TEXT_FORMATS["latex"](table, True)
+    assert "\n{}[1cm] first &" in text
+    assert "\n{}*starred &" in text
+    assert "\nplain [x] &" in text
+
+
+def test_without_the_papers_numbers_nothing_is_said_of_them():
+    table = table_of(gathered_of(load("cifar10-table"), lambda cell: 50.0 + cell.seed))
+    for form in ("markdown", "latex"):
+        with_them, without = (TEXT_FORMATS[form](table, said) for said in (True, False))
+        assert "published spread" in with_them
+        assert "paper" not in without
+        assert "published" not in without
+    assert set(table.agreement_in_words) <= set(table.rules())
+    assert not set(table.agreement_in_words) & set(table.rules(with_published=False))
 
 
 def test_an_empty_table_is_one():

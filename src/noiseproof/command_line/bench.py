@@ -287,15 +287,12 @@ def _train(grid: "Grid", cells: "Sequence[Cell]", options: _Options) -> "Outcome
     from noiseproof.grids.display import shown
     from noiseproof.grids.recorded import Recorded
     from noiseproof.grids.runner import cells_to_train
-    from noiseproof.grids.states import with_status
     from noiseproof.training.store import Store
 
     recorded = Recorded(grid, cells, options.records, options.from_files)
     with Store(options.folder) as store:
         states = recorded.states_of(cells, store)
-        recorded.add(  # also those that were trained before
-            store.get(state.record.id) for state in with_status(states, "finished") if state.record
-        )
+    _record(states, recorded, options)  # also those that were trained before
     waiting = cells_to_train(states, options.retry_failed)
     if waiting:
         recorded.require_writable()
@@ -305,9 +302,19 @@ def _train(grid: "Grid", cells: "Sequence[Cell]", options: _Options) -> "Outcome
     left = [cell for cell in cells if not recorded.has(cell)]
     with shown(len(waiting), options.quiet) as display:
         outcome = _run(left, recorded, options, display)
+    _record(outcome.states, recorded, options)  # also those that another process trained meanwhile
     now = iter(outcome.states)
     outcome.states = [recorded.state_of(cell) if recorded.has(cell) else next(now) for cell in cells]
     return outcome
+
+
+def _record(states: "Sequence[CellState]", recorded: "Recorded", options: _Options) -> None:
+    """Add to the results file what the runs folder has finished."""
+    from noiseproof.grids.states import with_status
+    from noiseproof.training.store import Store
+
+    with Store(options.folder) as store:
+        recorded.add(store.get(state.record.id) for state in with_status(states, "finished") if state.record)
 
 
 def _run(cells: "Sequence[Cell]", recorded: "Recorded", options: _Options, display: "Display") -> "Outcome":
@@ -360,9 +367,8 @@ def _tell_table(grid: "Grid", options: _Options) -> None:
     from noiseproof.command_line.table import print_table
     from noiseproof.results import gather, table_of
 
-    gathered = gather(grid, folder=options.folder, files=options.results_files)
     # Files of other grids, from which runs were taken, hold more than this one asks for.
-    gathered = gathered.only_of_the_grid(methods=True, noises=True)
+    gathered = gather(grid, folder=options.folder, files=options.results_files, own_only=True)
     if gathered.results:
         typer.echo()
         print_table(table_of(gathered))

@@ -50,8 +50,15 @@ def check_grid(grid: "Grid") -> None:
         check_settings(method.settings, place)
     check_settings(grid.settings, f"grid {grid.name}, settings")
     check_settings(grid.overrides, f"grid {grid.name}, settings")
-    for noise in grid.columns:
-        parse_name(noise)
+    _no_doubles(grid, "columns", [str(parse_name(noise)) for noise in grid.columns])
+    _check_published(grid)
+
+
+def _check_published(grid: "Grid") -> None:
+    from noiseproof.results.published import published_tables
+
+    if grid.published is not None and grid.published not in published_tables():
+        raise ValueError(unknown(f"published of grid {grid.name}", grid.published, published_tables()))
 
 
 def check_settings(settings: Mapping[str, Any], place: str) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from noiseproof.datasets import DataError
 from noiseproof.grids.checks import check_grid, chosen_methods, chosen_noises, chosen_pairs
+from noiseproof.noise import parse_name
 from noiseproof.training.config import NOT_PART_OF_THE_RESULT, Config
 
 if TYPE_CHECKING:
@@ -49,7 +50,8 @@ class Grid:
         dataset: what is trained on.
         kind: what it is drawn as, one of :data:`noiseproof.grids.KINDS`.
         methods: what is compared.
-        noises: short names of label noise; ``"clean"`` leaves labels as they are.
+        noises: short names of label noise, kept as :func:`noiseproof.noise.parse_name` writes them; ``"clean"``
+            leaves labels as they are.
         seeds: seeds of the runs.
         settings: fields of the config for all methods; a method's own win.
         published: key of the paper's table, where it has one.
@@ -78,10 +80,12 @@ class Grid:
 
     def __post_init__(self) -> None:
         check_grid(self)
+        self._spell_noises_as_recorded()
 
     def column(self, noise: str) -> str:
         """Name of a noise's column in the paper's table."""
-        return self.columns.get(noise, noise)
+        spelt = _spelt(noise)
+        return self.columns.get(spelt, spelt)
 
     @property
     def pairs(self) -> list[tuple[Method, str]]:
@@ -175,6 +179,14 @@ class Grid:
             part = replace(part, only=wanted if part.only is None else wanted & part.only)
         return part if part.only is None else part._without_empty_rows()
 
+    def _spell_noises_as_recorded(self) -> None:
+        """``sym-0.40`` as ``sym-0.4``, which is what runs, their lines and the paper's columns call it."""
+        object.__setattr__(self, "noises", tuple(map(_spelt, self.noises)))
+        object.__setattr__(self, "columns", {_spelt(noise): name for noise, name in self.columns.items()})
+        if self.only is not None:
+            only = frozenset((label, _spelt(noise)) for label, noise in self.only)
+            object.__setattr__(self, "only", only)
+
     def _without_empty_rows(self) -> "Grid":
         """Methods and noises of which a pair is left."""
         if not self.pairs:
@@ -193,6 +205,10 @@ class Grid:
             return configs.of({**said, "loss": method.loss, "noise": noise, "seed": seed})
         except (ValueError, TypeError, DataError) as error:
             raise ValueError(f"grid {self.name}, method {method.label!r}, noise {noise}: {error}") from error
+
+
+def _spelt(noise: str) -> str:
+    return str(parse_name(noise))
 
 
 def merged(*settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -28,7 +28,7 @@ def markdown(table: ResultTable, with_published: bool = True) -> str:
         lines.append(
             f"| {markdown_text(method)} | {' | '.join(cells)} | {NOTHING if rank is None else f'{rank:.1f}'} |"
         )
-    rules = list(table.rules())
+    rules = list(table.rules(with_published))
     if with_published:
         rules.insert(1, "Below it the paper's number and the difference; ✗: not within the published spread.")
     return "\n".join([*lines, "", *(markdown_text(rule) for rule in rules), ""])
@@ -105,12 +105,13 @@ def latex(table: ResultTable, with_published: bool = True) -> str:
     spread in red.
     """
     with_published = with_published and table.has_published
+    rules = " ".join(map(_latex_text, table.rules(with_published)))
     head = " & ".join(["Method", *(_latex_text(noise) for noise in table.noises), "Rank"])
     lines = [
         r"% \usepackage{booktabs,graphicx,xcolor}",
         r"\begin{table}",
         r"\centering",
-        rf"\caption{{{_latex_text(table.title)}. {' '.join(map(_latex_text, table.rules()))}}}",
+        rf"\caption{{{_latex_text(table.title)}. {rules}}}",
         rf"\label{{tab:{re.sub('[^a-z0-9-]', '-', table.name.lower())}}}",
         r"\resizebox{\linewidth}{!}{%",
         rf"\begin{{tabular}}{{l{'c' * len(table.noises)}r}}",
@@ -121,7 +122,7 @@ def latex(table: ResultTable, with_published: bool = True) -> str:
     for method in table.methods:
         cells = [table.cells[method, noise] for noise in table.noises]
         rank = table.mean_rank(method)
-        ours = [_latex_text(method), *(_latex_ours(cell) for cell in cells)]
+        ours = [_latex_label(method), *(_latex_ours(cell) for cell in cells)]
         lines.append(" & ".join([*ours, NOTHING_LATEX if rank is None else f"{rank:.1f}"]) + r" \\")
         if with_published and any(cell.published is not None for cell in cells):
             grey = [
@@ -134,6 +135,12 @@ def latex(table: ResultTable, with_published: bool = True) -> str:
 
 
 NOTHING_LATEX = "--"
+
+
+def _latex_label(method: str) -> str:
+    """A label at the head of a row, where LaTeX takes ``[`` and ``*`` for options of the line break before it."""
+    text = _latex_text(method)
+    return f"{{}}{text}" if text.startswith(("[", "*")) else text
 
 
 def _latex_ours(cell: TableCell) -> str:

@@ -21,6 +21,11 @@ def check_line(line: Mapping[str, Any]) -> None:
         ValueError: something in it is of another kind or size; the message says what.
     """
     _check_nesting(line)
+    for key in ("dataset", "loss", "noise", "config_hash"):
+        if not isinstance(line[key], str):
+            raise ValueError(f"{key}: expected a text, got {shown(line[key])}")
+    if isinstance(line["seed"], bool) or not isinstance(line["seed"], int):
+        raise ValueError(f"seed: expected a whole number, got {shown(line['seed'])}")
     for key in ("config", "noise_facts", "environment", "epochs"):
         if not isinstance(line.get(key) or {}, Mapping):
             raise ValueError(f"{key}: expected an object, got a {type(line[key]).__name__}")

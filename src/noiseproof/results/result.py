@@ -173,7 +173,7 @@ def result_of_line(line: Mapping[str, Any]) -> Result:
     """Turn one object of a results file into a result; fields that older lines lack stay empty.
 
     Raises:
-        ValueError: it lacks one of the fields that every line has.
+        ValueError: it lacks one of the fields that every line has, or one is of another kind.
     """
     metric = next((name for name in METRICS if line.get(name) is not None), METRICS[0])
     for key in ("dataset", "loss", "noise", "seed", metric, "config_hash"):
@@ -186,12 +186,12 @@ def result_of_line(line: Mapping[str, Any]) -> Result:
     if score is None:
         raise ValueError(f"{metric}: expected a number, got {shown(line[metric])}")
     return Result(
-        dataset=str(line["dataset"]),
-        loss=str(line["loss"]),
-        noise=str(line["noise"]),
-        seed=int(line["seed"]),
+        dataset=line["dataset"],
+        loss=line["loss"],
+        noise=line["noise"],
+        seed=line["seed"],
         score=score,
-        config_hash=str(line["config_hash"]),
+        config_hash=line["config_hash"],
         method=str(line.get("method") or line["loss"]),
         metric=metric,
         per_image=_number(line.get(PER_IMAGE)),

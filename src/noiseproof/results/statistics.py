@@ -15,6 +15,9 @@ BOOTSTRAP_SEED = 20240
 LEAST_TOLERANCE = 0.5
 """Points within which two accuracies count as the same, however small their spread."""
 
+EQUAL = 2e-4
+"""Points up to which two means are the same: files round each run to four decimals."""
+
 
 @dataclass(frozen=True)
 class Summary:
@@ -77,14 +80,14 @@ def is_within_published_spread(ours: Summary, published: Summary) -> bool:
 
 
 def ranks(values: Sequence[float]) -> list[float]:
-    """Rank values, the largest first; equal ones share the mean of their places.
+    """Rank values, the largest first; those within :data:`EQUAL` share the mean of their places.
 
-    >>> ranks([90.0, 70.0, 80.0, 80.0])
+    >>> ranks([90.0, 70.0, 80.0, 80.0001])
     [1.0, 4.0, 2.5, 2.5]
     """
     array = np.asarray(values, dtype=np.float64)
-    above = (array[None, :] > array[:, None]).sum(axis=1)
-    equal = (array[None, :] == array[:, None]).sum(axis=1)
+    above = (array[None, :] > array[:, None] + EQUAL).sum(axis=1)
+    equal = (np.abs(array[None, :] - array[:, None]) <= EQUAL).sum(axis=1)
     return [float(rank) for rank in above + (equal + 1) / 2]
 
 

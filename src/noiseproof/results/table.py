@@ -11,6 +11,7 @@ from noiseproof.results.lost_classes import lost_classes, note_on_lost_classes
 from noiseproof.results.published import published
 from noiseproof.results.result import Result
 from noiseproof.results.statistics import (
+    EQUAL,
     Comparison,
     Summary,
     compare,
@@ -33,8 +34,9 @@ PUBLISHED_RULE = (
 )
 BOLD_RULE = (
     "Bold: the highest mean in a column, and every mean that it is not shown to beat, because the 95% interval of "
-    "the paired differences over shared seeds (bootstrap, or Student's where wider) leaves the sign open. Only "
-    "methods with three seeds or more can be bold, and nothing is bold where a method with fewer has a higher mean."
+    "the paired differences over three shared seeds or more (bootstrap, or Student's where wider) leaves the sign "
+    "open. Only methods with three seeds or more can be bold, and nothing is bold where a method with fewer has a "
+    "higher mean."
 )
 FEWEST_SEEDS_IN_BOLD = 3
 """Two seeds hardly support anything: by the rule nearly every method would be bold."""
@@ -218,14 +220,13 @@ class ResultTable:
         found = {method: compare(own, self.values(method)) for method in self.methods if method != reference}
         return {method: comparison for method, comparison in found.items() if comparison is not None}
 
-    def rules(self) -> tuple[str, ...]:
-        """What the numbers, colours and bold type mean, for the caption."""
+    def rules(self, with_published: bool = True) -> tuple[str, ...]:
+        """What the numbers, colours and bold type mean, for the caption; without the paper's if it is not shown."""
         metrics = dict.fromkeys(result.metric for cell in self.cells.values() for result in cell.results)
         what = "; ".join(CELL_RULES[metric] for metric in metrics) or CELL_RULES["test_accuracy"]
         rules = [f"{what}: {SPREAD_RULE}"]
-        if self.has_published:
-            rules.append(PUBLISHED_RULE)
-        rules += self.agreement_in_words
+        if with_published and self.has_published:
+            rules += [PUBLISHED_RULE, *self.agreement_in_words]
         if any(cell.is_bold for cell in self.cells.values()):
             rules.append(BOLD_RULE)
         elif not self.is_empty:
@@ -293,8 +294,8 @@ def notes_on(gathered: "Gathered") -> tuple[str, ...]:
         notes.append(lost)
     if gathered.left_out:
         notes.append(
-            f"{gathered.left_out} records are not shown: they are of other data, or repeat a method, noise and "
-            "seed."
+            f"{gathered.left_out} records are not shown: they are of other data or other settings, or repeat a "
+            "method, noise and seed."
         )
     return tuple(notes)
 
@@ -316,18 +317,19 @@ def _bold(column: Mapping[str, Sequence[Result]], summaries: Mapping[str, Summar
     candidates = [method for method, summary in summaries.items() if summary.n >= FEWEST_SEEDS_IN_BOLD]
     if len(candidates) < 2:
         return set()
-    best = max(candidates, key=lambda method: summaries[method].mean)
-    if any(summary.mean > summaries[best].mean for summary in summaries.values()):
+    highest = max(summaries[method].mean for method in candidates)
+    if any(summary.mean > highest + EQUAL for summary in summaries.values()):
         return set()  # fewer seeds stand higher: the best of the others is not the best of the column
-    own = _by_seed(column[best])
-    bold = {best}
-    for method in candidates:
-        if method == best:
-            continue
-        comparison = compare(own, _by_seed(column[method]))
-        if comparison is None or not comparison.is_supported:
-            bold.add(method)
-    return bold
+    best = {method for method in candidates if summaries[method].mean >= highest - EQUAL}
+    return best | {method for method in candidates if _is_not_beaten(method, best, column)}
+
+
+def _is_not_beaten(method: str, best: Iterable[str], column: Mapping[str, Sequence[Result]]) -> bool:
+    """Whether it shares enough seeds with one of the best to compare, and none of those is shown to be better."""
+    own = _by_seed(column[method])
+    found = [compare(_by_seed(column[each]), own) for each in best]
+    compared = [each for each in found if each is not None and each.pairs >= FEWEST_SEEDS_IN_BOLD]
+    return bool(compared) and not any(each.low > 0 for each in compared)
 
 
 def _by_seed(results: Sequence[Result]) -> dict[tuple[str, int], float]:
