@@ -9,8 +9,10 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from noiseproof import losses, plugins
 from noiseproof.command_line import run_page, runs
 from noiseproof.datasets.identity import OWN
+from noiseproof.training import books
 from noiseproof.training.run_lock import locked
 from noiseproof.training.store import Store
 
@@ -321,6 +323,57 @@ def test_runs_that_differ_in_settings_alone_are_told_apart_and_found(folder):
     row = dict.fromkeys(("run", "settings", "epochs", "status"), "x" * 10)
     assert runs.fitting([row], 60) == list(row)
     assert runs.fitting([row], 50) == ["run", "epochs", "status"]
+
+
+def found_by(*options):
+    return [each["id"] for each in json.loads(run(*options, "--json").stdout)]
+
+
+@pytest.mark.parametrize(("loss", "said"), [("apl", "APL"), ("anl-ce*", "ANL-CE*"), ("mine", "mine")])
+def test_a_loss_is_looked_for_as_train_reads_its_name(folder, loss, said):
+    with Store(folder) as store:
+        train(store, "digits-s1", loss=losses.record(loss).name if loss != "mine" else loss)
+        train(store, "digits-s2", loss="gce")
+    assert found_by("--loss", said) == ["digits-s1"]
+
+
+@pytest.mark.parametrize(
+    ("noise", "said"),
+    [
+        ("sym-0.5", "sym-0.50"),
+        ("masks-0.7-0.5", "masks-.70-0.5"),
+        ("file:/a/noisy.npz", "file:noisy"),
+        ("mine-0.5", "mine-0.5"),
+    ],
+)
+def test_noise_is_looked_for_as_train_reads_its_name(folder, noise, said):
+    with Store(folder) as store:
+        store.begin("digits-s1", {"loss": "ce", "noise": noise}, "h", {}, {"name": noise})
+        train(store, "digits-s2", noise="sym-0.6")
+    assert found_by("--noise", said) == ["digits-s1"]
+
+
+@pytest.mark.parametrize("recorded", [[1, 2, 3], [1.0, 2.0, 3.0]])
+def test_lists_of_numbers_are_looked_for_as_train_reads_them(folder, recorded):
+    with Store(folder) as store:
+        train(store, "digits-s1", loss="ce", loss_parameters={"weight": recorded}, schedule_milestones=[1, 2])
+        train(store, "digits-s2", loss="ce", loss_parameters={"weight": [1.0, 2.0, 4.0]})
+    for said in ("weight=1,2,3", "weight=[1, 2.0, 3]", "weight=1.0,2,3", "schedule_milestones=[1.0, 2]"):
+        assert found_by("--set", said) == ["digits-s1"], said
+    assert found_by("--loss", "ce", "--set", "weight=3,2,1") == []
+    assert found_by("--set", f"weight=[{'9' * 400}]") == []
+
+
+def test_how_to_go_on_names_the_modules_that_were_imported(filled, monkeypatch):
+    monkeypatch.setattr(plugins, "_NAMED", ["my_losses"])
+    assert "with: noiseproof --import my_losses train --resume digits-ce-s1\n" in run("digits-ce").stdout
+
+
+def test_a_full_disk_names_the_modules_that_were_imported(monkeypatch):
+    monkeypatch.setattr(plugins, "_NAMED", ["my_losses"])
+    told = pytest.raises(OSError, match="noiseproof --import my_losses train --resume digits-s1")
+    with told, books._plain_errors("digits-s1"):
+        raise OSError(28, "No space left on device")
 
 
 def test_bad_status_names_the_good_ones(filled):

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Masks for new pictures: of the picture's own size, in files that can be trained on again, and a sheet."""
 
+import re
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -8,6 +10,7 @@ from typer.testing import CliRunner
 
 from noiseproof import datasets
 from noiseproof.command_line import app
+from noiseproof.datasets import BadFileError
 from noiseproof.training import resolve, train
 from noiseproof.training.predict import load_trained
 from noiseproof.training.predict_masks import overlay, predict_masks, write_masks
@@ -73,6 +76,24 @@ def test_the_command_writes_masks_and_a_sheet(trained, tmp_path, monkeypatch):
     assert levels == {0, 255}
     sheet = Image.open(tmp_path / "predictions" / "sheet.png")
     assert sheet.width > 3 * 180
+
+
+def test_pictures_that_cannot_be_read_are_left_out_and_listed(trained, tmp_path):
+    folder, record = trained
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new" / "a.png").write_bytes(b"no picture")
+    command = ["predict", record.id, str(tmp_path / "new"), "--out", str(tmp_path / "out"), "--folder"]
+    command += [str(folder), "--device", "cpu"]
+    assert CliRunner().invoke(app, command).exit_code == 2, "none can be read"
+    large_disc(tmp_path / "new" / "b.png", 24, 20)
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 1
+    assert "Wrote 1 mask to" in result.stdout
+    assert re.search(r"Not segmented: .*a\.png", result.stderr)
+    assert (tmp_path / "out" / "b.png").is_file()
+    assert not (tmp_path / "out" / "a.png").exists()
+    with pytest.raises(BadFileError):
+        list(predict_masks(load_trained(folder / record.id), [tmp_path / "new" / "a.png"]))
 
 
 def bytes_below(place):

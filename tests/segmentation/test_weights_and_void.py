@@ -12,6 +12,7 @@ from torch.nn import functional as F
 from typer.testing import CliRunner
 
 from noiseproof.command_line import app
+from noiseproof.datasets import DataError
 from noiseproof.training import engine as engine_module
 from noiseproof.training import resolve, train, train_pack
 from noiseproof.training.data import give_labels, label_marginals, load_data, remark_on_classes
@@ -218,6 +219,27 @@ def test_a_class_without_a_pixel_is_named_before_training(write, tmp_path):
         assert told.startswith(f"Not a pixel to learn from in 20 training masks of 16x16: '{absent}'.")
     listed = write("listed", lambda masks: masks, names=("sky", "sea", "land", "fog"))
     assert "'fog'." in remark_on_classes(load_data(small(listed), CPU))
+
+
+def test_a_class_that_only_test_masks_have_is_refused(write, tmp_path):
+    name = write("more", lambda masks: masks)
+    mask = next((tmp_path / "more" / "test" / "masks").iterdir())
+    Image.fromarray(np.full((16, 16), 3, np.uint8)).save(mask)
+    with pytest.raises(DataError, match=r"test split hold 4 classes, .* training split 3.* in classes\.txt"):
+        load_data(small(name), CPU)
+    (tmp_path / "more" / "classes.txt").write_text("sky\nsea\nland\nfog\n")
+    assert load_data(small(name), CPU).num_classes == 4
+
+
+def test_masks_of_several_sizes_can_be_split_for_tuning(write, tmp_path):
+    name = write("sizes", lambda masks: masks)
+    for kind in ("images", "masks"):
+        file = sorted((tmp_path / "sizes" / "train" / kind).iterdir())[0]
+        Image.open(file).resize((20, 24), Image.Resampling.NEAREST).save(file)
+    loaded = load_data(replace(small(name, image_size=16), dataset=f"tuning:{name}"), CPU)
+    assert (len(loaded.train), len(loaded.test)) == (18, 2)
+    assert loaded.images.shape[2:] == loaded.test_labels.shape[1:] == (16, 16)
+    assert remark_on_classes(loaded) is None
 
 
 def test_the_only_class_cannot_be_ignored(lesions):

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a run trains on: its wrong labels, its share of the data, and the same batches from memory and from disk."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -180,6 +182,24 @@ def test_classes_with_hardly_a_picture_are_named(photos):
     told = remark_on_classes(load_data(own(folder), CPU))
     assert told == "Too few images to learn from: 'lynx' (3), 'owl' (3). Add some, or leave out such classes."
     assert remark_on_classes(load_data(resolve("digits", train_size=10), CPU)) is None
+
+
+def test_ones_own_data_can_be_split_for_tuning(photos):
+    folder = photos(each=20)
+    config = replace(own(folder), dataset=f"tuning:folder:{folder}")
+    loaded = load_data(config, CPU)
+    assert (len(loaded.train), len(loaded.test), loaded.held_out) == (54, 6, True)
+    assert loaded.images.shape == (54, 3, 8, 8)
+    assert [type(each).__name__ for each in loaded.recipe.train] == ["RandomMirror"]
+    assert remark_on_classes(loaded) is None
+    photos(classes=("rare",), each=3)
+    assert "'rare'" in remark_on_classes(load_data(config, CPU))
+
+
+def test_too_few_pictures_to_hold_out_for_tuning_are_told(photos):
+    folder = photos(classes=("cat", "dog"), each=2)
+    with pytest.raises(DataError, match="4 pictures are too few to hold out a tenth of them"):
+        load_data(replace(own(folder), dataset=f"tuning:folder:{folder}"), CPU)
 
 
 def test_where_no_class_can_spare_a_picture_a_tenth_of_all_is_tested(photos):

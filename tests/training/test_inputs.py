@@ -13,7 +13,7 @@ from PIL import Image
 from tests.stopping import StopAfter
 
 from noiseproof.datasets.augment import recipe_for
-from noiseproof.datasets.identity import identity_of
+from noiseproof.datasets.identity import identity_of, in_earlier_form
 from noiseproof.planning import Noise, plan
 from noiseproof.training import engine, resolve, train
 from noiseproof.training.data import load_data
@@ -81,6 +81,106 @@ def test_a_corrected_line_of_a_csv_file_makes_another_run(photos):
     assert write() != first
 
 
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+@pytest.mark.parametrize("space", ["", " "])
+def test_another_picture_in_the_place_of_a_listed_one_makes_another_run(photos, separator, space):
+    file = photos / "labels.csv"
+    rows = ["path,label", *(f"{space}{name}/{i}.png,{name}" for name in ("cat", "dog") for i in range(12))]
+    file.write_text("\n".join(rows).replace(",", separator))
+    before = config_of(f"csv:{file}").hash
+    assert config_of(f"csv:{file}").hash == before
+    Image.new("RGB", (9, 9)).save(photos / "cat" / "3.png")
+    assert config_of(f"csv:{file}").hash != before
+
+
+def test_class_folders_may_be_links_and_are_looked_into(photos, tmp_path):
+    linked = tmp_path / "linked"
+    linked.mkdir()
+    for name in ("cat", "dog"):
+        (linked / name).symlink_to(photos / name)
+    before = config_of(f"folder:{linked}")
+    assert before.inputs == identity_of(f"folder:{photos}"), "a copy is the same data"
+    assert load_data(before, torch.device("cpu")).train.num_classes == 2
+    (photos / "cat" / "3.png").rename(photos / "dog" / "was-a-cat.png")
+    assert config_of(f"folder:{linked}").hash != before.hash
+
+
+def test_links_in_a_circle_come_to_an_end(photos, tmp_path):
+    for place in (photos / "cat", photos / "dog"):
+        (place / "round").symlink_to(photos)
+        (place / "self").symlink_to(place)
+    before = identity_of(f"folder:{photos}")
+    assert before is not None
+    assert before == identity_of(f"folder:{photos}")
+    (photos / "dog" / "3.png").unlink()
+    assert identity_of(f"folder:{photos}") != before
+
+
+def write_masks(place, levels=(0, 1, 2)):
+    for kind in ("images", "masks"):
+        (place / kind).mkdir(parents=True)
+    for i in range(12):
+        Image.new("RGB", (8, 8), (i, 9, 9)).save(place / "images" / f"{i}.png")
+        Image.fromarray(np.array(levels, np.uint8)[np.arange(64).reshape(8, 8) % len(levels)]).save(
+            place / "masks" / f"{i}.bmp"
+        )
+
+
+@pytest.mark.parametrize("below", ["", "train"])
+@pytest.mark.parametrize("link", [False, True])
+def test_a_corrected_mask_of_the_same_size_makes_another_run(tmp_path, below, link):
+    root = tmp_path / "cells"
+    write_masks(root / below)
+    if link:
+        (root / below / "masks").rename(root / below / "annotated")
+        (root / below / "masks").symlink_to("annotated")
+    before = identity_of(f"folder:{root}")
+    mask = root / below / "masks" / "3.bmp"
+    size = mask.stat().st_size
+    Image.new("L", (8, 8), 1).save(mask)
+    assert mask.stat().st_size == size
+    after = identity_of(f"folder:{root}")
+    assert after != before
+    Image.new("RGB", (8, 8), (3, 9, 8)).save(root / below / "images" / "3.bmp")
+    (root / "classes.txt").write_text("sky\nsea\n")
+    listed = identity_of(f"folder:{root}")
+    assert listed != after
+    (root / "classes.txt").write_text("sea\nsky\n")
+    assert identity_of(f"folder:{root}") != listed
+
+
+def of_bytes(place, content):
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_bytes(content)
+
+
+def test_data_without_links_and_masks_keep_the_digests_that_are_recorded(tmp_path):
+    """As they were taken before links were followed and masks counted by their bytes."""
+    for name in ("a/1.png", "a/deep/2.jpg", "b/1.png", "classes.txt", "b/masks/3.png", ".hidden/4.png"):
+        of_bytes(tmp_path / "photos" / name, name.encode())
+    of_bytes(tmp_path / "photos" / "list.csv", b"path,label\na/1.png,x\nb/1.png,y\nnone.png,y\n")
+    assert identity_of(f"folder:{tmp_path}/photos") == "33046cb678c60ed5"
+    assert identity_of(f"csv:{tmp_path}/photos/list.csv") == "b7c4bdd82f195dee"
+
+
+def test_a_run_whose_masks_were_recorded_by_size_goes_on(tmp_path):
+    for name in ("images/1.png", "masks/1.png"):
+        of_bytes(tmp_path / "cells" / name, name.encode())
+    name = f"folder:{tmp_path}/cells"
+    now, before = identity_of(name), "ca3373855f56a3b1"
+    assert now != before
+    assert in_earlier_form(now, name) == before
+    assert in_earlier_form(f"{now}-noise=81f3", name) == f"{before}-noise=81f3"
+    config = config_of(name, model="mlp")
+    assert config.inputs == now
+    for recorded in (now, before):
+        engine._check_inputs([replace(config, inputs=recorded)])
+    of_bytes(tmp_path / "cells" / "masks" / "2.png", b"2")
+    for recorded in (now, before):
+        with pytest.raises(ValueError, match="has changed since this run was begun"):
+            engine._check_inputs([replace(config, inputs=recorded)])
+
+
 def test_other_weights_in_the_same_file_make_another_run(tmp_path):
     file = tmp_path / "start.pt"
     hashes = set()
@@ -101,6 +201,18 @@ def test_a_stopped_run_does_not_go_on_with_other_data(photos, tmp_path, monkeypa
         train(config, folder=tmp_path / "runs", quiet=True)
     (photos / "dog" / "was-a-cat.png").rename(photos / "cat" / "3.png")
     assert train(config, folder=tmp_path / "runs", quiet=True).status == "finished"
+
+
+def test_a_folder_that_is_not_here_is_not_said_to_have_changed(photos, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    config = config_of("folder:photos")
+    engine._check_inputs([config])
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    with pytest.raises(
+        ValueError, match="there is no photos here. A relative path counts from where the command"
+    ):
+        engine._check_inputs([config])
 
 
 def test_weights_from_imagenet_are_not_said_to_have_changed(photos):

@@ -74,7 +74,7 @@ def predict(
                     f"--out: expected a folder for the masks that {run} predicts, which are PNG files, got {out}"
                 )
             places.require_folder(folder_out)
-            found = predict_masks.predict_masks(model, paths)
+            found = predict_masks.predict_masks(model, paths, unreadable=unreadable)
             count, sheet = predict_masks.write_masks(found, model.class_names, pictures, folder_out)
         else:
             table = out or Path("predictions.csv")
@@ -85,11 +85,13 @@ def predict(
     except (ValueError, OSError, LookupError, ImportError, RuntimeError) as error:
         fail(error)
     if model.task == "segmentation":
-        typer.echo(f"Wrote {count} masks to {folder_out}; overview: {sheet}")
+        left_out = "Not segmented"
+        typer.echo(f"Wrote {count} mask{'s' * (count != 1)} to {folder_out}; overview: {sheet}")
     else:
+        left_out = "Not classified"
         typer.echo(f"Classified {count} image{'s' * (count != 1)}: {table}")
     for each in unreadable:
-        typer.echo(f"Not classified: {printable(str(each))}", err=True)
+        typer.echo(f"{left_out}: {printable(str(each))}", err=True)
     if unreadable:
         raise typer.Exit(1)
 

@@ -187,11 +187,12 @@ def _files(record: "RunRecord", folder: Path) -> dict[str, str]:
 def _print_next_step(record: "RunRecord", now: str, folder: Path, console: "Console") -> None:
     from rich.text import Text
 
+    from noiseproof.plugins import command_name
     from noiseproof.training.run_lock import holder
     from noiseproof.training.store import default_folder
 
     place = "" if folder == default_folder() else f" --folder {shlex.quote(str(folder))}"
-    resume = f"noiseproof train --resume {record.id}{printable(place)}"
+    resume = f"{printable(command_name())} train --resume {record.id}{printable(place)}"
     if now == "running":
         text = f"Being trained by {holder(folder, record.id) or 'a process that has just ended'}."
     elif record.status == "running":

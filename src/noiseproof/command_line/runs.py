@@ -2,6 +2,8 @@
 """``noiseproof runs``: what was trained, with what, and how it ended."""
 
 import shutil
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,6 +19,9 @@ from noiseproof.durations import duration
 if TYPE_CHECKING:
     from noiseproof.results.differences import Difference
     from noiseproof.training.store import RunRecord, Store
+
+EXACT = 2**53
+"""Whole numbers up to here are floats, too."""
 
 LISTED = 30
 """Runs in the table unless --limit says otherwise."""
@@ -99,8 +104,10 @@ def runs(
     filters = {"dataset": dataset, "loss": loss, "noise": noise, "status": status}
     given: dict[str, Any] = {name: value for name, value in filters.items() if value is not None}
     with plain_errors():
+        given |= _as_recorded(given)
         if set_:
-            given["settings"] = {key: hashable(value) for key, value in map(read_setting, set_)}
+            read = (_read_as_trained(text, loss) for text in set_)
+            given["settings"] = {key: hashable(_with_lists_of_floats(value)) for key, value in read}
         if context.invoked_subcommand is not None:
             if given or limit is not None:
                 raise ValueError("filters apply to the list of runs; leave them out to show one run")
@@ -251,6 +258,45 @@ def _list(store: "Store", filters: dict[str, Any], limit: int | None, json: bool
         typer.echo(f"(Looked in {store.folder}.)")
 
 
+def _as_recorded(given: dict[str, Any]) -> dict[str, str]:
+    """Loss and noise as ``train`` writes them into a config; what it does not know is looked for as it is."""
+    found = {}
+    if "loss" in given:
+        from noiseproof.losses import record
+
+        with suppress(ValueError):
+            found["loss"] = record(given["loss"]).name
+    if "noise" in given:
+        from noiseproof.noise import parse_name
+
+        with suppress(ValueError):
+            found["noise"] = str(parse_name(given["noise"]))
+    return found
+
+
+def _read_as_trained(text: str, loss: str | None) -> tuple[str, Any]:
+    """A setting as ``train --set`` reads it, and as TOML what that would refuse."""
+    from noiseproof.command_line import train
+
+    key, value = read_setting(text)
+    if key in train.numbers_of(loss) or not train.is_field(key):
+        with suppress(ValueError):
+            return key, train.parameter_of(text)[1]
+    return key, value
+
+
+def _with_lists_of_floats(value: Any) -> Any:
+    """The same with 1 as 1.0 in lists, where configs have floats and people leave out the point."""
+    if isinstance(value, dict):
+        return {key: _with_lists_of_floats(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [
+            float(each) if type(each) is int and abs(each) <= EXACT else _with_lists_of_floats(each)
+            for each in value
+        ]
+    return value
+
+
 def _selected(store: "Store", filters: dict[str, Any], limit: int | None) -> "list[RunRecord]":
     """Runs as asked for, where a run whose process is gone counts as interrupted, not as running."""
     others: Any = {name: value for name, value in filters.items() if name not in ("status", "settings")}
@@ -261,7 +307,11 @@ def _selected(store: "Store", filters: dict[str, Any], limit: int | None) -> "li
         records = store.runs(status=status, **others)
     else:
         return store.runs(status=status, limit=limit, **others)
-    return [each for each in records if has_settings(each, settings)][:limit]
+    return [each for each in records if _has(each, settings)][:limit]
+
+
+def _has(record: "RunRecord", settings: dict[str, Any]) -> bool:
+    return has_settings(replace(record, config=_with_lists_of_floats(record.config)), settings)
 
 
 def state(record: "RunRecord", folder: Path) -> str:

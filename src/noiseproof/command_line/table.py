@@ -201,7 +201,7 @@ def print_table(made: "ResultTable", with_published: bool = True) -> None:
                 f" if outside it. {within} of {judged} cells are within it.",
             )
         )
-    for rule in made.rules():
+    for rule in made.rules(with_published):
         console.print(Text(rule))
 
 

@@ -305,15 +305,15 @@ def _new_config(
 
     fields: dict[str, Any] = {}
     of_loss: dict[str, Any] = {}
-    its_own = _numbers_of(said.get("loss"))
+    its_own = numbers_of(said.get("loss"))
     for text in parameters:
         name = text.partition("=")[0].strip()
         if name in OPTIONS_OF_WORDS and name not in its_own:
             raise ValueError(f"--set {name}: give it as {OPTIONS_OF_WORDS[name]} instead")
         if text.endswith("=auto"):  # that is: by recipe or plan
             continue
-        if name in its_own or not _is_field(name):
-            of_loss.update([_parameter(text)])
+        if name in its_own or not is_field(name):
+            of_loss.update([parameter_of(text)])
             continue
         if name in said:
             raise ValueError(
@@ -327,7 +327,7 @@ OPTIONS_OF_WORDS = {"dataset": "DATASET, the first word", "noise": "--noise", "l
 """How fields are said that decide what the others mean."""
 
 
-def _is_field(name: str) -> bool:
+def is_field(name: str) -> bool:
     """Whether a config has such a field that ``--set`` may say."""
     import dataclasses
 
@@ -337,7 +337,7 @@ def _is_field(name: str) -> bool:
     return name in {each.name for each in dataclasses.fields(Config)}.difference(not_said)
 
 
-def _numbers_of(loss: str | None) -> Collection[str]:
+def numbers_of(loss: str | None) -> Collection[str]:
     """Hyper-parameters of a named loss; one of the user's own may call them as a config calls its fields."""
     from noiseproof.losses import record
 
@@ -421,7 +421,8 @@ def _config_of(run: str, folder: Path, said: dict[str, Any]) -> "Config":
     return found_again(Config(**(record.config | said)), record.environment)
 
 
-def _parameter(text: str) -> tuple[str, Any]:
+def parameter_of(text: str) -> tuple[str, Any]:
+    """A loss's own setting, ``NAME=VALUE``: a number, several with commas between them, true or false."""
     name, _, value = text.partition("=")
     if value.lower() in ("true", "false"):
         return name, value.lower() == "true"

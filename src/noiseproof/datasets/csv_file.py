@@ -63,7 +63,7 @@ def _read_rows(path: Path) -> list[tuple[Path, str, str]]:
     with path.open(encoding="utf-8-sig", newline="") as file:
         reader = csv.DictReader(file)
         try:
-            reader = csv.DictReader(file, delimiter=_separator(file))
+            reader = csv.DictReader(file, delimiter=separator_of(file))
             columns = reader.fieldnames or []
             if "path" not in columns or "label" not in columns:
                 found = repr(",".join(columns[:20])[:200]) + f" ({len(columns)} in all)" * (len(columns) > 20)
@@ -92,7 +92,7 @@ def _refuse_missing_files(path: Path, files: list[tuple[int, Path]]) -> None:
     raise BadFileError(path, f"the file of line {line}", f"no file {str(file)[:500]}", advice)
 
 
-def _separator(file: TextIO) -> str:
+def separator_of(file: TextIO) -> str:
     """The sign between the columns: the one by which the first line has both columns that are needed."""
     start, found = file.tell(), ","
     for separator in SEPARATORS:

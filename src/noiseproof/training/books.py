@@ -249,5 +249,5 @@ def _plain_errors(run_id: str) -> Iterator[None]:
         raise OSError(
             error.errno,
             f"cannot keep the weights of {run_id} ({error.strerror or error}); its epochs are recorded. Make room, "
-            f"or make the folder writable, then resume with: noiseproof train --resume {run_id}",
+            f"or make the folder writable, then resume with: {command_name()} train --resume {run_id}",
         ) from error

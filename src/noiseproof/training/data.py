@@ -18,8 +18,10 @@ from noiseproof.datasets.augment.normalize import IMAGENET_MEAN, IMAGENET_STD
 from noiseproof.datasets.check import check_several_classes
 from noiseproof.datasets.decode import Fit, RandomWindow, Squash
 from noiseproof.datasets.folders import VOID
-from noiseproof.datasets.identity import OWN
+from noiseproof.datasets.identity import path_of
 from noiseproof.datasets.loader import StreamingLoader
+from noiseproof.datasets.tuning import PREFIX as TUNING
+from noiseproof.datasets.tuning import SEED as TUNING_SEED
 from noiseproof.losses import checks
 from noiseproof.models import imagenet
 from noiseproof.noise.masks import KINDS
@@ -127,20 +129,22 @@ def load_data(config: Config, device: torch.device) -> TrainingData:
     train = whole = load_split(config.dataset, "train", config.image_size)
     check_task(config, train)
     check_several_classes(config.dataset, train)
-    held_out, rows = False, np.arange(len(train), dtype=np.int64)
+    held_out, rows = _is_own_for_tuning(config.dataset), np.arange(len(train), dtype=np.int64)
     try:
         test = load_split(config.dataset, "test", config.image_size)
     except datasets.NoSuchSplitError:  # a split that is there and broken is told, not replaced
-        if not config.dataset.startswith(OWN):
+        if not _is_own(config.dataset):
             raise
         if round(HELD_OUT_SHARE * len(train)) < 1:
-            raise datasets.DataError(
-                f"{config.dataset}: {len(train)} pictures are too few to hold out a tenth of them for testing; "
-                "add pictures, or a folder or rows for the test split"
+            raise _too_few(
+                config, len(train), "add pictures, or a folder or rows for the test split"
             ) from None
         split = _tenth_of(train)
         train, test = split.apply(train)
         held_out, rows = True, split.train
+    if len(test) == 0:
+        raise _too_few(config, len(train), "add pictures")
+    _check_classes_of_masks(config.dataset, train, test)
     if noise.parse_name(config.noise).kind == "real" and train.uncertain is not None:
         rows = rows[certain(train)]
         train = whole.subset(rows)
@@ -174,6 +178,12 @@ def load_data(config: Config, device: torch.device) -> TrainingData:
     )
 
 
+def _too_few(config: Config, count: int, advice: str) -> datasets.DataError:
+    return datasets.DataError(
+        f"{config.dataset}: {count} pictures are too few to hold out a tenth of them for testing; {advice}"
+    )
+
+
 def _tenth_of(train: LabeledData) -> datasets.Split:
     """Hold a tenth out: of all pictures, or of each class where that would miss one.
 
@@ -195,7 +205,7 @@ def _tenth_of(train: LabeledData) -> datasets.Split:
 
 def remark_on_classes(data: TrainingData) -> str | None:
     """Name classes of the user's own pictures that have hardly any to learn from, or no pixel of masks, if any."""
-    if not data.name.startswith(OWN):
+    if not _is_own(data.name):
         return None
     if data.train.masks is not None:
         return absent_classes(data.train, data.train.masks)
@@ -216,7 +226,35 @@ def load_split(dataset: str, split: str, side: int | None = None) -> LabeledData
     if side is None:
         return datasets.load(dataset, split)
     checks.positive_integer("image_size", side)
+    if _is_own_for_tuning(dataset) and split in ("train", "test"):
+        return _part_for_tuning(dataset, split, side)
     return datasets.load(dataset, split, side=min(side, MOST["image_size"]))
+
+
+def _part_for_tuning(dataset: str, split: str, side: int) -> LabeledData:
+    """What :mod:`noiseproof.datasets.tuning` reads, of pictures brought to the side."""
+    data = load_split(dataset.removeprefix(TUNING), "train", side)
+    train, held_out = datasets.tuning_split(data, seed=TUNING_SEED).apply(data)
+    return replace(train if split == "train" else held_out, name=dataset, split=split)
+
+
+def _is_own(dataset: str) -> bool:
+    """Whether it is the user's own data, all of it or as it is split for tuning."""
+    return path_of(dataset) is not None
+
+
+def _is_own_for_tuning(dataset: str) -> bool:
+    return dataset.startswith(TUNING) and _is_own(dataset)
+
+
+def _check_classes_of_masks(dataset: str, train: LabeledData, test: LabeledData) -> None:
+    """Refuse masks for testing of classes that no mask for training has and nobody named."""
+    if train.masks is not None and test.num_classes > train.num_classes:
+        raise datasets.DataError(
+            f"{dataset}: masks of the test split hold {test.num_classes} classes, those of the training split "
+            f"{train.num_classes}, so that nothing could be learnt of the others. Correct the masks, or name all "
+            "classes in classes.txt, one a line"
+        )
 
 
 def of_given_labels(config: Config, train: LabeledData, device: torch.device) -> TrainingData:
@@ -239,7 +277,7 @@ def _recipe(config: Config, train: LabeledData) -> Recipe:
 
 def _usual_recipe(config: Config, train: LabeledData) -> Recipe:
     """The data set's own recipe; for users' data a plain one: squashed to one size, mirrored at random."""
-    if not config.dataset.startswith(OWN):
+    if not _is_own(config.dataset):
         if config.image_size is not None:
             raise ValueError(f"image_size: the images of {config.dataset} have a fixed size; leave it out")
         return recipe_for(config.dataset)

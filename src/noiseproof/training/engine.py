@@ -6,6 +6,7 @@ hyper-parameters. On a GPU they step side by side (:mod:`noiseproof.training.cap
 where taking turns would only spoil the cache.
 """
 
+import os
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -14,6 +15,7 @@ from typing import Any
 
 import torch
 
+from noiseproof.datasets.identity import in_earlier_form, path_of
 from noiseproof.models.imagenet import NAME as IMAGENET
 from noiseproof.noise import parse_name
 from noiseproof.training import progress, ranks
@@ -160,8 +162,17 @@ def _check_inputs(configs: Sequence[Config]) -> None:
         require_file(config)
         now = inputs_of(config.dataset, config.weights, config.noise)
         if config.inputs not in (None, now, unmarked(now)):
+            before = in_earlier_form(now, config.dataset)
+            if config.inputs in (before, unmarked(before)):
+                continue
             own = config.dataset if ":" in config.dataset else None  # sets of the package do not change
             weights = None if config.weights == IMAGENET else config.weights  # nor do those
+            for place in (path_of(config.dataset), weights):
+                if place is not None and not os.path.exists(place):
+                    raise ValueError(
+                        f"{config.run_id}: there is no {place} here. A relative path counts from where the command "
+                        "is given: give it in the folder where the run was begun, or put the files back"
+                    )
             files = " or ".join(each for each in (own, weights, noise_file(config.noise)) if each)
             raise ValueError(
                 f"{config.run_id}: {files} has changed since this run was begun, so it cannot go on. Put the files "

@@ -30,16 +30,22 @@ TINTS = ((220, 40, 40), (40, 120, 220), (240, 180, 20), (60, 170, 90), (150, 80,
 Mask = NDArray[np.uint8]
 
 
-def predict_masks(model: TrainedModel, paths: Iterable[Path]) -> Iterator[tuple[Path, Mask]]:
+def predict_masks(
+    model: TrainedModel, paths: Iterable[Path], *, unreadable: list[BadFileError] | None = None
+) -> Iterator[tuple[Path, Mask]]:
     """``(file, class indices of the picture's own size)`` of each picture, one after the other.
 
     The network sees the picture at the size it was trained on. Its logits are brought back to the picture's size,
     bilinearly, before the class of each pixel is taken, so that edges are smooth.
+
+    Args:
+        model: a trained network.
+        paths: of the pictures.
+        unreadable: as of :func:`noiseproof.training.predict.predict`.
     """
     random = np.random.default_rng(0)  # no fit of a segmentation draws from it
     device = next(model.network.parameters()).device
-    for path in paths:
-        picture = decode_rgb(path)
+    for path, picture in _readable(paths, unreadable):
         pixels = torch.from_numpy(np.array(model.fit(picture, random))).permute(2, 0, 1)[None]
         if model.shape[0] == 1:  # pictures are read in colour; the network was trained on grey ones
             pixels = pixels.float().mean(1, keepdim=True).round().to(torch.uint8)
@@ -48,6 +54,24 @@ def predict_masks(model: TrainedModel, paths: Iterable[Path]) -> Iterator[tuple[
         size = (picture.height, picture.width)
         whole = F.interpolate(logits, size, mode="bilinear", align_corners=False)
         yield path, whole.argmax(1)[0].to(torch.uint8).cpu().numpy()
+
+
+def _readable(
+    paths: Iterable[Path], unreadable: list[BadFileError] | None
+) -> Iterator[tuple[Path, Image.Image]]:
+    any_read = False
+    for path in paths:
+        try:
+            picture = decode_rgb(path)
+        except BadFileError as error:
+            if unreadable is None:
+                raise
+            unreadable.append(error)
+            continue
+        any_read = True
+        yield path, picture
+    if unreadable and not any_read:
+        raise unreadable[0]
 
 
 def write_masks(
