@@ -3,7 +3,6 @@
 
 import shutil
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,17 +10,15 @@ import typer
 from typer.core import TyperGroup
 
 from noiseproof.command_line.failures import plain_errors
-from noiseproof.command_line.options import Json, RunsFolder, read_setting
-from noiseproof.command_line.run_settings import has_settings, hashable, told_apart
+from noiseproof.command_line.options import Json, RunsFolder
+from noiseproof.command_line.run_settings import comparable, has_settings, told_apart
+from noiseproof.command_line.set_option import read_as_trained
 from noiseproof.command_line.terminal import as_json, open_console, percent, printable
 from noiseproof.durations import duration
 
 if TYPE_CHECKING:
     from noiseproof.results.differences import Difference
     from noiseproof.training.store import RunRecord, Store
-
-EXACT = 2**53
-"""Whole numbers up to here are floats, too."""
 
 LISTED = 30
 """Runs in the table unless --limit says otherwise."""
@@ -106,8 +103,8 @@ def runs(
     with plain_errors():
         given |= _as_recorded(given)
         if set_:
-            read = (_read_as_trained(text, loss) for text in set_)
-            given["settings"] = {key: hashable(_with_lists_of_floats(value)) for key, value in read}
+            read = (read_as_trained(text, loss) for text in set_)
+            given["settings"] = {key: comparable(value) for key, value in read}
         if context.invoked_subcommand is not None:
             if given or limit is not None:
                 raise ValueError("filters apply to the list of runs; leave them out to show one run")
@@ -274,29 +271,6 @@ def _as_recorded(given: dict[str, Any]) -> dict[str, str]:
     return found
 
 
-def _read_as_trained(text: str, loss: str | None) -> tuple[str, Any]:
-    """A setting as ``train --set`` reads it, and as TOML what that would refuse."""
-    from noiseproof.command_line import train
-
-    key, value = read_setting(text)
-    if key in train.numbers_of(loss) or not train.is_field(key):
-        with suppress(ValueError):
-            return key, train.parameter_of(text)[1]
-    return key, value
-
-
-def _with_lists_of_floats(value: Any) -> Any:
-    """The same with 1 as 1.0 in lists, where configs have floats and people leave out the point."""
-    if isinstance(value, dict):
-        return {key: _with_lists_of_floats(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [
-            float(each) if type(each) is int and abs(each) <= EXACT else _with_lists_of_floats(each)
-            for each in value
-        ]
-    return value
-
-
 def _selected(store: "Store", filters: dict[str, Any], limit: int | None) -> "list[RunRecord]":
     """Runs as asked for, where a run whose process is gone counts as interrupted, not as running."""
     others: Any = {name: value for name, value in filters.items() if name not in ("status", "settings")}
@@ -307,11 +281,7 @@ def _selected(store: "Store", filters: dict[str, Any], limit: int | None) -> "li
         records = store.runs(status=status, **others)
     else:
         return store.runs(status=status, limit=limit, **others)
-    return [each for each in records if _has(each, settings)][:limit]
-
-
-def _has(record: "RunRecord", settings: dict[str, Any]) -> bool:
-    return has_settings(replace(record, config=_with_lists_of_floats(record.config)), settings)
+    return [each for each in records if has_settings(each, settings)][:limit]
 
 
 def state(record: "RunRecord", folder: Path) -> str:

@@ -3,7 +3,6 @@
 
 import math
 import shlex
-from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,6 +12,7 @@ import typer
 from noiseproof.command_line.failures import fail
 from noiseproof.command_line.initial_weights import remark_on
 from noiseproof.command_line.options import KeptIn, Quiet, read_setting
+from noiseproof.command_line.set_option import OPTIONS_OF_WORDS, is_field, numbers_of, parameter_of
 from noiseproof.command_line.terminal import mean_over
 
 if TYPE_CHECKING:
@@ -323,31 +323,6 @@ def _new_config(
     return config_of(dataset, recipe, {**said, **fields, "loss_parameters": of_loss}, show)
 
 
-OPTIONS_OF_WORDS = {"dataset": "DATASET, the first word", "noise": "--noise", "loss": "--loss"}
-"""How fields are said that decide what the others mean."""
-
-
-def is_field(name: str) -> bool:
-    """Whether a config has such a field that ``--set`` may say."""
-    import dataclasses
-
-    from noiseproof.training import Config
-
-    not_said = (*OPTIONS_OF_WORDS, "loss_parameters", "inputs")
-    return name in {each.name for each in dataclasses.fields(Config)}.difference(not_said)
-
-
-def numbers_of(loss: str | None) -> Collection[str]:
-    """Hyper-parameters of a named loss; one of the user's own may call them as a config calls its fields."""
-    from noiseproof.losses import record
-
-    if loss is None:
-        return ()
-    with suppress(ValueError):  # an unknown name is told where the config is made
-        return record(loss).defaults.keys()
-    return ()
-
-
 def _as_it_stands(config: "Config", recipe: str | None) -> "Config | None":
     """The config of the same loss, noise and seed with nothing else said; None where that cannot be trained.
 
@@ -419,24 +394,3 @@ def _config_of(run: str, folder: Path, said: dict[str, Any]) -> "Config":
     with Store(folder) as store:
         record = store.get(run)
     return found_again(Config(**(record.config | said)), record.environment)
-
-
-def parameter_of(text: str) -> tuple[str, Any]:
-    """A loss's own setting, ``NAME=VALUE``: a number, several with commas between them, true or false."""
-    name, _, value = text.partition("=")
-    if value.lower() in ("true", "false"):
-        return name, value.lower() == "true"
-    try:
-        if "," in value:
-            return name, [_number(each) for each in value.strip("[]").split(",")]
-        return name, _number(value)
-    except ValueError:
-        raise ValueError(
-            "--set: expected NAME=VALUE, such as alpha=5, weight=1,2,3 (one number per class) or published=true, "
-            f"got {text!r}"
-        ) from None
-
-
-def _number(text: str) -> float:
-    text = text.strip()
-    return int(text) if text.removeprefix("-").isdecimal() else float(text)
