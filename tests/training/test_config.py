@@ -185,6 +185,11 @@ def test_bad_fields_are_refused_by_name():
     assert "cannot read 'nowhere.toml'" in error(recipe="nowhere.toml")
 
 
+def test_a_slip_before_the_colon_is_told_with_the_nearest_kind_of_data():
+    with pytest.raises(LookupError, match="no data set is called 'fodler:photos'; did you mean 'folder:PATH'"):
+        resolve("fodler:photos")
+
+
 def test_data_without_a_recipe_says_what_is_missing():
     with pytest.raises(ValueError, match="has no recipe of its own, so say model, learning_rate yourself"):
         resolve("folder:photos", epochs=3)

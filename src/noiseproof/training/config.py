@@ -319,8 +319,8 @@ def resolve(dataset: str, *, recipe: str | None = None, **given: Any) -> Config:
     }
     missing = [name for name in ("model", "epochs", "learning_rate") if name not in values]
     if missing:
-        if ":" not in dataset:
-            registry.find(dataset)  # a slip in the name is told with the nearest one
+        if dataset.partition(":")[0] not in {source.prefix for source in registry.prefix_sources()}:
+            registry.find(dataset)  # a slip in the name, or before the colon, is told with the nearest one
         if recipe is not None:
             raise ValueError(
                 f"recipe {recipe}: expected it to say {', '.join(missing)}, or give them yourself"
