@@ -186,7 +186,9 @@ def test_bad_fields_are_refused_by_name():
 
 
 def test_a_slip_before_the_colon_is_told_with_the_nearest_kind_of_data():
-    with pytest.raises(LookupError, match="no data set is called 'fodler:photos'; did you mean 'folder:PATH'"):
+    with pytest.raises(
+        LookupError, match="no data set is called 'fodler:photos'; did you mean 'folder:PATH'"
+    ):
         resolve("fodler:photos")
 
 
